@@ -1,0 +1,1 @@
+"""The API `kvlease.v1`: messages and stubs generated from the .proto files beside them."""
