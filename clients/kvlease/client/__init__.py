@@ -1,0 +1,1 @@
+"""The client library: route turns, hold leases while tools run, end conversations."""
