@@ -1,0 +1,21 @@
+"""What every gRPC server of kvlease needs: a frame, one error table per service, logs, the caller's identity."""
+
+from kvlease.rpc.errors import Draining, Malformed, Status, Statuses, Violation
+from kvlease.rpc.identity import Identify, Identity, Role, RoleDenied, trusting
+from kvlease.rpc.server import Server, Service, stop_signal
+
+__all__ = [
+    "Draining",
+    "Identify",
+    "Identity",
+    "Malformed",
+    "Role",
+    "RoleDenied",
+    "Server",
+    "Service",
+    "Status",
+    "Statuses",
+    "Violation",
+    "stop_signal",
+    "trusting",
+]

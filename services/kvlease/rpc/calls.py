@@ -1,0 +1,92 @@
+"""The interceptor around every call: names it in the logs, maps its errors to statuses, logs our own faults once."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from typing import Any, TypeAlias
+
+import grpc
+import structlog
+from google.protobuf.message import DecodeError
+from grpc_status import rpc_status
+
+from kvlease.rpc.errors import INTERNAL, Malformed, Statuses, Violation, status_of
+from kvlease.rpc.logging import bound_call
+
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+MaybeHandler: TypeAlias = "grpc.RpcMethodHandler[Any, Any] | None"
+
+log = structlog.get_logger()
+
+
+class CallInterceptor(grpc.aio.ServerInterceptor):
+    """Wraps the methods of services that have a table of statuses; leaves others (health, reflection) alone."""
+
+    def __init__(self, statuses: Mapping[str, Statuses]) -> None:
+        self._statuses = statuses
+        self._wrapped: dict[str, Handler] = {}
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[MaybeHandler]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> MaybeHandler:
+        method = handler_call_details.method
+        if method in self._wrapped:
+            return self._wrapped[method]
+        handler = await continuation(handler_call_details)
+        statuses = self._statuses.get(method.split("/")[1])
+        if handler is None or statuses is None:
+            return handler
+        return self._wrapped.setdefault(method, _Method(method, handler, statuses).handler())
+
+
+class _Method:
+    """One method. Decodes requests itself, so that bytes that are no message are refused like any other bad request."""
+
+    def __init__(self, name: str, handler: Handler, statuses: Statuses) -> None:
+        self._name = name
+        self._statuses = statuses
+        self._streams = handler.response_streaming
+        self._call: Any = handler.unary_stream if handler.response_streaming else handler.unary_unary
+        self._decode: Any = handler.request_deserializer
+        self._encode = handler.response_serializer
+
+    def handler(self) -> Handler:
+        if self._streams:
+            return grpc.unary_stream_rpc_method_handler(self._stream, None, self._encode)
+        return grpc.unary_unary_rpc_method_handler(self._unary, None, self._encode)
+
+    async def _unary(self, data: bytes, context: Context) -> Any:
+        with bound_call(self._name, context):
+            try:
+                return await self._call(self._request(data), context)
+            except grpc.aio.AbortError:
+                raise
+            except Exception as error:  # noqa: BLE001 - the last stop before gRPC, which would show it to the caller
+                await self._abort(error, context)
+
+    async def _stream(self, data: bytes, context: Context) -> None:
+        with bound_call(self._name, context):
+            try:
+                answers: AsyncGenerator[Any, None] = self._call(self._request(data), context)
+                async with aclosing(answers):
+                    async for answer in answers:
+                        await context.write(answer)
+            except grpc.aio.AbortError:
+                raise
+            except Exception as error:  # noqa: BLE001 - as above
+                await self._abort(error, context)
+
+    def _request(self, data: bytes) -> Any:
+        try:
+            return self._decode(data)
+        except DecodeError as error:
+            raise Malformed(Violation("request", "is no message of this method")) from error
+
+    async def _abort(self, error: Exception, context: Context) -> None:
+        status = status_of(error, self._statuses)
+        if status.code == INTERNAL.code.value[0]:
+            log.error("call failed", exc_info=error)
+        wire = rpc_status.to_status(status)
+        await context.abort(wire.code, wire.details, wire.trailing_metadata)

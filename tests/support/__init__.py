@@ -1,0 +1,1 @@
+"""Working doubles and small servers that tests share."""
