@@ -1,0 +1,110 @@
+"""Starts a router: `kvlease-router`. The only reader of the command line and the environment."""
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from kvlease.router.overload import Overload
+from kvlease.router.service import create
+from kvlease.router.settings import Settings
+from kvlease.rpc import Server, address
+from kvlease.rpc.logging import configure
+
+KEY_VARIABLE = "KVLEASE_TICKET_KEY"
+
+log = structlog.get_logger()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serves until SIGTERM or SIGINT. Returns 2 for settings that cannot be, 1 for an address that is taken."""
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    configure()
+    try:
+        settings = settings_from(given, os.environ)
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+    try:
+        asyncio.run(serve(settings))
+    except OSError as error:
+        log.error("router not started", error=str(error))  # noqa: TRY400 - the message says it all
+        return 1
+    return 0
+
+
+async def serve(settings: Settings) -> None:
+    """Serves until a signal comes, then drains."""
+    async with create(settings) as service, Server(settings.listen, [service]) as server:
+        log.info(f"ready router {server.address}", registry=settings.registry)  # noqa: G004 - scripts wait for it
+        await server.serve_until_signal(settings.grace)
+
+
+def settings_from(given: argparse.Namespace, environment: Mapping[str, str]) -> Settings:
+    """Returns the settings. Raises ValueError for what cannot be, OSError for a key file that cannot be read."""
+    if not (given.insecure or address.is_local(given.listen)):
+        raise ValueError(f"{given.listen} can be reached by others and is not encrypted; give --insecure to allow that")
+    names = {field.name for field in fields(Settings)} & vars(given).keys()
+    values: dict[str, Any] = {name: getattr(given, name) for name in names}
+    if key := _key(given.ticket_key_file, environment):
+        values["ticket_key"] = key
+    return Settings(**values, overload=Overload(given.overload_backlog, given.overload_blocks))
+
+
+def _key(file: Path | None, environment: Mapping[str, str]) -> bytes:
+    text = file.read_text() if file else environment.get(KEY_VARIABLE, "")
+    return text.strip().encode()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="kvlease-router",
+        description="Chooses prefill and decode for a turn, and hands out tickets.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = parser.add_argument
+    defaults = Settings()
+    add("--listen", default=defaults.listen, metavar="HOST:PORT", help="where to serve")
+    add("--registry", default=os.environ.get("KVLEASE_REGISTRY", defaults.registry), metavar="HOST:PORT")
+    add(
+        "--ticket-key-file",
+        type=Path,
+        metavar="FILE",
+        help=f"the key that all routers sign with (or ${KEY_VARIABLE}); random if none is given",
+    )
+    for name, meaning in (
+        ("wait", "most that the registry may add to a request, in seconds"),
+        ("refresh", "seconds between two looks at the engines"),
+        ("stale", "seconds for which the engines last seen are used while the registry is away"),
+        ("lifetime", "seconds for which a ticket is good"),
+        ("grace", "seconds for running calls to end when stopping"),
+    ):
+        add(f"--{name}", type=float, default=getattr(defaults, name), metavar="S", help=meaning)
+    for name, meaning in (("tickets", "turns remembered"), ("conversations", "conversations remembered")):
+        add(f"--{name}", type=int, default=getattr(defaults, name), metavar="N", help=meaning)
+    add(
+        "--overload-backlog",
+        type=int,
+        default=defaults.overload.backlog,
+        metavar="N",
+        help="requests waiting more than elsewhere",
+    )
+    add(
+        "--overload-blocks",
+        type=float,
+        default=defaults.overload.blocks,
+        metavar="SHARE",
+        help="KV blocks to be free at least",
+    )
+    add("--insecure", action="store_true", help="serve without encryption on other than this machine's own addresses")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

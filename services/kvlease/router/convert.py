@@ -1,0 +1,181 @@
+"""Between the wire's messages and the router's values. Requests are checked here."""
+
+from collections.abc import Iterator
+
+from google.protobuf.duration_pb2 import Duration
+
+from kvlease.router.engine import Engine, EngineKey, Layout, Load, Role
+from kvlease.router.record import Decision, Prefill, Record, State
+from kvlease.router.registry import Branch
+from kvlease.router.router import Ask
+from kvlease.router.ticket import to_proto
+from kvlease.rpc import Malformed, Violation
+from kvlease.rpc.errors import duration
+from kvlease.v1 import lease_pb2, registry_pb2, router_pb2
+
+MAX_ID_BYTES = 256
+MAX_REQUEST_ID_BYTES = 128
+MAX_MODEL_BYTES = 1024
+MAX_EXCLUDED = 256
+MAX_REPORT_BYTES = 1024
+MAX_WAIT = 60.0
+
+ROLES = {
+    registry_pb2.ENGINE_ROLE_PREFILL: Role.PREFILL,
+    registry_pb2.ENGINE_ROLE_DECODE: Role.DECODE,
+    registry_pb2.ENGINE_ROLE_BOTH: Role.BOTH,
+}
+STATES = {
+    State.ROUTED: router_pb2.TICKET_STATE_ROUTED,
+    State.PREFILLED: router_pb2.TICKET_STATE_PREFILLED,
+    State.COMPLETED: router_pb2.TICKET_STATE_COMPLETED,
+    State.CANCELLED: router_pb2.TICKET_STATE_CANCELLED,
+}
+PREFILL_STATES = {
+    Prefill.PENDING: router_pb2.PREFILL_STATE_PENDING,
+    Prefill.PUBLISHED: router_pb2.PREFILL_STATE_PUBLISHED,
+    Prefill.FAILED: router_pb2.PREFILL_STATE_FAILED,
+}
+
+
+def ask(request: router_pb2.RouteRequest, tenant: str) -> Ask:
+    """Returns what is to be routed. Raises Malformed."""
+    _check(
+        *_text("request_id", request.request_id, MAX_REQUEST_ID_BYTES),
+        *_text("conversation_id", request.conversation_id, MAX_ID_BYTES, required=False),
+        *_text("model", request.model, MAX_MODEL_BYTES),
+        *_most("exclude", len(request.exclude), MAX_EXCLUDED, "engines"),
+    )
+    return Ask(
+        tenant=tenant,
+        request_id=request.request_id,
+        conversation_id=request.conversation_id,
+        model=request.model,
+        prompt_tokens=request.prompt_tokens,
+        excluded=frozenset(map(key_of, request.exclude)),
+    )
+
+
+def caller(field: str, engine: lease_pb2.EngineRef) -> EngineKey:
+    """Returns which engine calls. Raises Malformed."""
+    _check(
+        *_text(f"{field}.engine_id", engine.engine_id, MAX_ID_BYTES),
+        *_text(f"{field}.incarnation", engine.incarnation, MAX_ID_BYTES),
+    )
+    return key_of(engine)
+
+
+def wait_of(request: router_pb2.ResolveTicketRequest) -> float:
+    """Returns how many seconds to wait. Raises Malformed."""
+    seconds = request.wait.seconds + request.wait.nanos * 1e-9
+    if not 0.0 <= seconds <= MAX_WAIT:
+        raise Malformed(Violation("wait", f"must be from 0 to {MAX_WAIT:.0f} s"))
+    return seconds
+
+
+def published(request: router_pb2.PublishPrefillRequest) -> tuple[str, lease_pb2.PrefillReport | None]:
+    """Returns prefill's lease id and report. Raises Malformed."""
+    _check(
+        *_text("lease_id", request.lease_id, MAX_REQUEST_ID_BYTES),
+        *_most("report", request.report.ByteSize(), MAX_REPORT_BYTES, "bytes"),
+    )
+    return request.lease_id, request.report if request.HasField("report") else None
+
+
+def key_of(engine: lease_pb2.EngineRef) -> EngineKey:
+    return EngineKey(engine.engine_id, engine.incarnation)
+
+
+def branch_of(lease: lease_pb2.Lease) -> Branch:
+    return Branch(key_of(lease.handle.engine), lease.handle.token_count, lease.generation)
+
+
+def engine_of(status: registry_pb2.EngineStatus) -> Engine | None:
+    """Returns an engine; None for one whose role this version does not know."""
+    engine, load = status.engine, status.load
+    role = ROLES.get(engine.role)
+    if role is None:
+        return None
+    return Engine(
+        key=key_of(engine.ref),
+        role=role,
+        models=frozenset(engine.models),
+        http_url=engine.http_url,
+        rank=engine.data_parallel_rank,
+        ranks=engine.data_parallel_size,
+        layout=Layout(engine.vllm_version, engine.kv_layout),
+        digest_key=engine.digest_key_id,
+        bidirectional=engine.bidirectional,
+        total_blocks=engine.total_blocks,
+        healthy=status.healthy,
+        draining=status.draining,
+        load=Load(load.running, load.waiting, load.free_blocks, load.leased_blocks),
+        silent=_seconds(status.silent),
+    )
+
+
+def route_response(record: Record, decision: Decision, now: float) -> router_pb2.RouteResponse:
+    placement = decision.placement
+    return router_pb2.RouteResponse(
+        ticket=decision.ticket,
+        ticket_id=record.terms.ticket_id,
+        mode=router_pb2.ROUTE_MODE_PREFILL_DECODE if placement.prefill else router_pb2.ROUTE_MODE_DECODE_ONLY,
+        prefill=_endpoint(placement.prefill) if placement.prefill else None,
+        decode=_endpoint(placement.decode),
+        leased_tokens=decision.leased_tokens,
+        ttl=duration(record.expires - now),
+    )
+
+
+def resolve_response(record: Record, engine: EngineKey) -> router_pb2.ResolveTicketResponse:
+    return router_pb2.ResolveTicketResponse(
+        terms=to_proto(record.terms),
+        leg=router_pb2.LEG_PREFILL if engine == record.terms.prefill else router_pb2.LEG_DECODE,
+        prefill_state=PREFILL_STATES[record.prefill],
+        prefill_lease_id=record.lease_id,
+    )
+
+
+def ticket(record: Record, now: float) -> router_pb2.Ticket:
+    """Returns what is known of a turn; of another router's, its terms and its state here."""
+    known = record.decision
+    return router_pb2.Ticket(
+        terms=to_proto(record.terms),
+        state=STATES[record.state],
+        age=duration(now - record.since),
+        model=known.model if known else "",
+        leased_tokens=known.leased_tokens if known else 0,
+        decision=known.placement.why if known else "routed by another router",
+        report=record.report,
+    )
+
+
+def _endpoint(engine: Engine) -> router_pb2.Endpoint:
+    return router_pb2.Endpoint(
+        engine=lease_pb2.EngineRef(engine_id=engine.key.engine_id, incarnation=engine.key.incarnation),
+        http_url=engine.http_url,
+        data_parallel_rank=engine.rank,
+        data_parallel_size=engine.ranks,
+    )
+
+
+def _seconds(duration: Duration) -> float:
+    return duration.seconds + duration.nanos * 1e-9
+
+
+def _check(*violations: Violation) -> None:
+    if violations:
+        raise Malformed(*violations)
+
+
+def _text(field: str, value: str, most: int, *, required: bool = True) -> Iterator[Violation]:
+    if not value:
+        if required:
+            yield Violation(field, "must be given")
+    elif len(value.encode()) > most or "\0" in value:
+        yield Violation(field, f"must be at most {most} bytes, without NUL")
+
+
+def _most(field: str, count: int, most: int, unit: str) -> Iterator[Violation]:
+    if count > most:
+        yield Violation(field, f"must be at most {most} {unit}")

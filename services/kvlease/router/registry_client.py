@@ -1,0 +1,88 @@
+"""The registry over gRPC, in the router's words."""
+
+from collections.abc import Awaitable, Sequence
+from typing import TypeVar
+
+from kvlease.client.engine import EngineRegistryClient
+from kvlease.client.errors import (
+    AlreadyExists,
+    FailedPrecondition,
+    InvalidArgument,
+    KvleaseError,
+    NotFound,
+    PermissionDenied,
+    ResourceExhausted,
+    Unauthenticated,
+)
+from kvlease.router.convert import branch_of, engine_of
+from kvlease.router.engine import Engine
+from kvlease.router.errors import RegistryUnreachable
+from kvlease.router.registry import Branch, RegistryRefused
+from kvlease.router.ticket import Terms
+from kvlease.v1.lease_pb2 import LEASE_KIND_DECODE, ConversationKey, EngineRef, PrefillReport, StopReason
+from kvlease.v1.registry_pb2 import (
+    LEASE_VIEW_BASIC,
+    EndTurnRequest,
+    LeaseFilter,
+    ListEnginesRequest,
+    ListLeasesRequest,
+    TurnOutcome,
+)
+
+T = TypeVar("T")
+BRANCHES = 16  # more than a conversation may have
+ENGINES_TIMEOUT = 1.0  # seconds; nobody's request waits for it
+# Said by a registry that works; the rest (no answer, not in time, not understood) is an outage for us.
+REFUSALS = (
+    AlreadyExists,
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+    PermissionDenied,
+    ResourceExhausted,
+    Unauthenticated,
+)
+
+
+class RegistryClient:
+    """A Registry. Its calls for a request take at most *wait* seconds."""
+
+    def __init__(self, client: EngineRegistryClient, *, wait: float) -> None:
+        self._client = client
+        self._wait = wait
+
+    async def engines(self) -> Sequence[Engine]:
+        request = ListEnginesRequest(include_lost=True)
+        answer = await _answer(self._client.list_engines(request, timeout=ENGINES_TIMEOUT))
+        return [engine for status in answer.engines if (engine := engine_of(status))]
+
+    async def branches(self, tenant: str, conversation_id: str) -> Sequence[Branch]:
+        request = ListLeasesRequest(
+            filter=LeaseFilter(conversation_id=conversation_id, kind=LEASE_KIND_DECODE),
+            view=LEASE_VIEW_BASIC,
+            page_size=BRANCHES,
+        )
+        answer = await _answer(self._client.list_leases(request, timeout=self._wait, tenant=tenant))
+        return [branch_of(lease) for lease in answer.leases]
+
+    async def end_turn(
+        self, terms: Terms, outcome: TurnOutcome.ValueType, stop_reason: StopReason.ValueType
+    ) -> PrefillReport | None:
+        request = EndTurnRequest(
+            ticket_id=terms.ticket_id,
+            conversation=ConversationKey(tenant=terms.tenant, conversation_id=terms.conversation_id),
+            outcome=outcome,
+            stop_reason=stop_reason,
+            decode=EngineRef(**terms.decode._asdict()),
+        )
+        answer = await _answer(self._client.end_turn(request, timeout=self._wait, tenant=terms.tenant))
+        return answer.report if answer.HasField("report") else None
+
+
+async def _answer(call: Awaitable[T]) -> T:
+    try:
+        return await call
+    except REFUSALS as error:
+        raise RegistryRefused(str(error)) from error
+    except KvleaseError as error:
+        raise RegistryUnreachable(error.reason or type(error).__name__) from error

@@ -1,0 +1,114 @@
+"""Routes turns: who holds the conversation, which engines, a ticket."""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from kvlease.router.dispatched import Dispatched
+from kvlease.router.engine import EngineKey
+from kvlease.router.errors import ModelNotFound, NoEngine, RequestIdTaken
+from kvlease.router.holdings import Holding, Holdings
+from kvlease.router.placement import Placement, Placer, Turn
+from kvlease.router.record import Decision, Record
+from kvlease.router.roster import Roster
+from kvlease.router.ticket import Terms, TicketKey
+from kvlease.router.tickets import Tickets
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """A request to be routed."""
+
+    tenant: str
+    request_id: str
+    conversation_id: str
+    model: str
+    prompt_tokens: int
+    excluded: frozenset[EngineKey]
+
+
+class Router:
+    """Decides once per request id, unless an engine that was chosen for it is excluded afterwards."""
+
+    def __init__(
+        self,
+        *,
+        holdings: Holdings,
+        roster: Roster,
+        placer: Placer,
+        tickets: Tickets,
+        dispatched: Dispatched,
+        key: TicketKey,
+        wait: float,
+        lifetime: float,
+        clock: Callable[[], float],
+    ) -> None:
+        """Adds at most *wait* seconds to a request; its tickets live *lifetime* seconds."""
+        self._holdings = holdings
+        self._roster = roster
+        self._placer = placer
+        self._tickets = tickets
+        self._dispatched = dispatched
+        self._key = key
+        self._wait = wait
+        self._lifetime = lifetime
+        self._clock = clock
+
+    async def route(self, ask: Ask) -> tuple[Record, Decision]:
+        """Returns the turn and how it was decided.
+
+        Raises ModelNotFound, NoEngine, RegistryUnreachable, RequestIdTaken.
+        """
+        known = self._known(ask)
+        if known:
+            return known
+        deadline = self._clock() + self._wait
+        if ask.conversation_id:
+            holding = await self._holdings.find(ask.tenant, ask.conversation_id, ask.prompt_tokens)
+        else:
+            holding = Holding(None, reachable=self._roster.reachable)
+        placement = await self._place(ask, holding, deadline)
+        return self._known(ask) or self._issue(ask, holding, placement)  # a retry may have overtaken this call
+
+    def _known(self, ask: Ask) -> tuple[Record, Decision] | None:
+        record = self._tickets.by_request(ask.tenant, ask.request_id)
+        if record is None or record.decision is None:
+            return None
+        if (record.terms.conversation_id, record.decision.model) != (ask.conversation_id, ask.model):
+            raise RequestIdTaken(ask.request_id)
+        if record.terms.decode in ask.excluded or record.terms.prefill in ask.excluded:
+            return None
+        return record, record.decision
+
+    async def _place(self, ask: Ask, holding: Holding, deadline: float) -> Placement:
+        turn = Turn(ask.model, holding.holder, ask.excluded, rendezvous=holding.reachable)
+        fleet = await self._roster.fleet(deadline - self._clock())
+        try:
+            return self._placer.place(fleet, turn)
+        except (ModelNotFound, NoEngine):  # an engine may have come since the registry was asked last
+            await self._roster.refresh_within(deadline - self._clock())
+        return self._placer.place(await self._roster.fleet(deadline - self._clock()), turn)
+
+    def _issue(self, ask: Ask, holding: Holding, placement: Placement) -> tuple[Record, Decision]:
+        terms = Terms(
+            ticket_id=secrets.token_hex(16),
+            tenant=ask.tenant,
+            conversation_id=ask.conversation_id,
+            prefill=placement.prefill.key if placement.prefill else None,
+            decode=placement.decode.key,
+            base_generation=holding.generation,
+            lifetime=self._lifetime,
+        )
+        decision = Decision(ask.request_id, ask.model, holding.tokens, placement, self._key.seal(terms))
+        now = self._clock()
+        record = Record(terms, now, now + self._lifetime, decision)
+        self._tickets.add(record)
+        self._dispatched.routed(terms)
+        if ask.conversation_id:
+            self._holdings.remember(ask.tenant, ask.conversation_id, terms.decode)
+        log.debug("turn routed", ticket_id=terms.ticket_id, why=placement.why)
+        return record, decision

@@ -1,0 +1,74 @@
+"""The RPCs: convert, call, convert."""
+
+from collections.abc import Callable
+
+from kvlease.router import convert
+from kvlease.router.router import Router
+from kvlease.router.turns import Turns
+from kvlease.rpc import Identify, Role
+from kvlease.rpc.identity import Context
+from kvlease.v1 import router_pb2
+from kvlease.v1.router_pb2_grpc import RoutingServiceServicer
+
+PAGE, MAX_PAGE = 100, 1000
+
+
+class RoutingServicer(RoutingServiceServicer):
+    """RoutingService. Applications route and end turns of their tenant; engines resolve and publish."""
+
+    def __init__(self, router: Router, turns: Turns, *, identify: Identify, clock: Callable[[], float]) -> None:
+        self._router = router
+        self._turns = turns
+        self._identify = identify
+        self._clock = clock
+
+    async def Route(self, request: router_pb2.RouteRequest, context: Context) -> router_pb2.RouteResponse:
+        ask = convert.ask(request, self._tenant(context))
+        record, decision = await self._router.route(ask)
+        return convert.route_response(record, decision, self._clock())
+
+    async def ResolveTicket(
+        self, request: router_pb2.ResolveTicketRequest, context: Context
+    ) -> router_pb2.ResolveTicketResponse:
+        self._identify(context).require(Role.ENGINE)
+        engine = convert.caller("engine", request.engine)
+        record = await self._turns.resolve(request.ticket, engine, convert.wait_of(request))
+        return convert.resolve_response(record, engine)
+
+    async def PublishPrefill(
+        self, request: router_pb2.PublishPrefillRequest, context: Context
+    ) -> router_pb2.PublishPrefillResponse:
+        self._identify(context).require(Role.ENGINE)
+        engine = convert.caller("engine", request.engine)
+        self._turns.publish(request.ticket, engine, *convert.published(request))
+        return router_pb2.PublishPrefillResponse()
+
+    async def CompleteTicket(
+        self, request: router_pb2.CompleteTicketRequest, context: Context
+    ) -> router_pb2.CompleteTicketResponse:
+        report = await self._turns.complete(request.ticket, self._tenant(context), request.stop_reason)
+        return router_pb2.CompleteTicketResponse(report=report)
+
+    async def CancelTicket(
+        self, request: router_pb2.CancelTicketRequest, context: Context
+    ) -> router_pb2.CancelTicketResponse:
+        end = self._turns.cancel_prefill if request.leg == router_pb2.LEG_PREFILL else self._turns.cancel
+        await end(request.ticket, self._tenant(context))
+        return router_pb2.CancelTicketResponse()
+
+    async def GetTicket(self, request: router_pb2.GetTicketRequest, context: Context) -> router_pb2.GetTicketResponse:
+        record = self._turns.known(request.ticket_id, self._tenant(context))
+        return router_pb2.GetTicketResponse(ticket=convert.ticket(record, self._clock()))
+
+    async def ListTickets(
+        self, request: router_pb2.ListTicketsRequest, context: Context
+    ) -> router_pb2.ListTicketsResponse:
+        limit = min(request.page_size or PAGE, MAX_PAGE)
+        now = self._clock()
+        records = self._turns.recent(self._tenant(context), request.conversation_id, limit)
+        return router_pb2.ListTicketsResponse(tickets=[convert.ticket(record, now) for record in records])
+
+    def _tenant(self, context: Context) -> str:
+        identity = self._identify(context)
+        identity.require(Role.APPLICATION)
+        return identity.tenant

@@ -1,0 +1,43 @@
+"""The router's settings, checked once."""
+
+import secrets
+from dataclasses import dataclass, field
+
+from kvlease.router.overload import Overload
+from kvlease.router.ticket import MIN_KEY_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a router is told at start. Times in seconds."""
+
+    listen: str = "127.0.0.1:7441"
+    registry: str = "127.0.0.1:7440"
+    ticket_key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+    """The same on every replica; random by default, which is right for one router alone."""
+    wait: float = 0.05
+    """Most that the registry may add to a request."""
+    refresh: float = 0.5
+    """Between two looks at the engines."""
+    stale: float = 600.0
+    """Age from which the engines last seen are not routed to any more, while the registry does not answer."""
+    lifetime: float = 3600.0
+    """How long a ticket is good: longer than any turn takes."""
+    tickets: int = 50_000
+    """Turns remembered."""
+    conversations: int = 65_536
+    """Conversations whose last decode engine is remembered, for when the registry knows nothing."""
+    overload: Overload = field(default_factory=Overload)
+    grace: float = 10.0
+    """What running calls get when the router stops."""
+
+    def __post_init__(self) -> None:
+        for name in ("wait", "refresh", "stale", "lifetime", "tickets", "conversations"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be above 0")
+        if self.grace < 0:
+            raise ValueError("grace must not be negative")
+        if self.stale <= self.refresh:
+            raise ValueError("stale must be longer than refresh")
+        if len(self.ticket_key) < MIN_KEY_BYTES:
+            raise ValueError(f"ticket_key must have at least {MIN_KEY_BYTES} bytes")

@@ -1,0 +1,100 @@
+"""The ticket: a turn's routing decision as a short signed text, `kvt1.<terms>.<signature>`.
+
+Anyone may read the terms; only a holder of the key can make them or prove them.
+"""
+
+import base64
+import hmac
+from dataclasses import dataclass
+
+from google.protobuf.message import DecodeError
+
+from kvlease.router.engine import EngineKey
+from kvlease.router.errors import TicketForged
+from kvlease.rpc.errors import duration
+from kvlease.v1 import lease_pb2, router_pb2
+
+PREFIX = "kvt1."
+SIGNATURE_BYTES = 16
+MAX_LENGTH = 8192  # three names of engines and conversations at their longest, in base64, with room to spare
+MIN_KEY_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a ticket says. Without prefill, decode computes the prompt; `lifetime` is in seconds."""
+
+    ticket_id: str
+    tenant: str
+    conversation_id: str
+    prefill: EngineKey | None
+    decode: EngineKey
+    base_generation: int
+    lifetime: float
+
+
+class TicketKey:
+    """Signs terms and proves them."""
+
+    def __init__(self, secret: bytes) -> None:
+        """Raises ValueError for a secret that could be guessed."""
+        if len(secret) < MIN_KEY_BYTES:
+            raise ValueError(f"a ticket key has at least {MIN_KEY_BYTES} bytes")
+        self._mac = hmac.new(secret, digestmod="sha256")
+
+    def seal(self, terms: Terms) -> str:
+        """Returns the terms as a ticket."""
+        body = PREFIX.encode() + _encode(to_proto(terms).SerializeToString())
+        return (body + b"." + self._sign(body)).decode()
+
+    def open(self, ticket: str) -> Terms:
+        """Returns what the ticket says. Raises TicketForged for a text that this key did not sign."""
+        if len(ticket) > MAX_LENGTH or not ticket.startswith(PREFIX) or not ticket.isascii():
+            raise TicketForged
+        body, _, signature = ticket.encode().rpartition(b".")
+        # Texts are compared, not what they decode to: a second spelling of a signature is not the one we gave.
+        if not hmac.compare_digest(signature, self._sign(body)):
+            raise TicketForged
+        try:
+            return from_proto(router_pb2.TicketTerms.FromString(_decode(body[len(PREFIX) :])))
+        except (DecodeError, ValueError) as error:  # signed with our key, by something that is no router
+            raise TicketForged from error
+
+    def _sign(self, body: bytes) -> bytes:
+        mac = self._mac.copy()
+        mac.update(body)
+        return _encode(mac.digest()[:SIGNATURE_BYTES])
+
+
+def to_proto(terms: Terms) -> router_pb2.TicketTerms:
+    mode = router_pb2.ROUTE_MODE_PREFILL_DECODE if terms.prefill else router_pb2.ROUTE_MODE_DECODE_ONLY
+    return router_pb2.TicketTerms(
+        ticket_id=terms.ticket_id,
+        conversation=lease_pb2.ConversationKey(tenant=terms.tenant, conversation_id=terms.conversation_id),
+        mode=mode,
+        prefill=lease_pb2.EngineRef(**terms.prefill._asdict()) if terms.prefill else None,
+        decode=lease_pb2.EngineRef(**terms.decode._asdict()),
+        base_generation=terms.base_generation,
+        lifetime=duration(terms.lifetime),
+    )
+
+
+def from_proto(terms: router_pb2.TicketTerms) -> Terms:
+    prefill = EngineKey(terms.prefill.engine_id, terms.prefill.incarnation) if terms.HasField("prefill") else None
+    return Terms(
+        ticket_id=terms.ticket_id,
+        tenant=terms.conversation.tenant,
+        conversation_id=terms.conversation.conversation_id,
+        prefill=prefill,
+        decode=EngineKey(terms.decode.engine_id, terms.decode.incarnation),
+        base_generation=terms.base_generation,
+        lifetime=terms.lifetime.seconds + terms.lifetime.nanos * 1e-9,
+    )
+
+
+def _encode(data: bytes) -> bytes:
+    return base64.urlsafe_b64encode(data).rstrip(b"=")
+
+
+def _decode(text: bytes) -> bytes:
+    return base64.urlsafe_b64decode(text + b"=" * (-len(text) % 4))
