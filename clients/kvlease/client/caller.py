@@ -1,17 +1,19 @@
-"""One address and its channel: what every client is built on.
+"""One address and its channel: what every client is built on, for asyncio and for threads.
 
-Lean on purpose: connectors and the router call through here on their hot path.
+Lean on purpose: connectors and the router call through here on their hot path. A channel opens with the first call,
+in the process that makes it, so that a client may be built before a fork.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import threading
+from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Generic, TypeVar
 
 import grpc
 import grpc.aio
 
 from kvlease.client import channel
-from kvlease.client.errors import ClientClosed, from_rpc
+from kvlease.client.errors import ClientClosed, KvleaseError, from_rpc
 
 StubT = TypeVar("StubT")
 RequestT = TypeVar("RequestT")
@@ -19,7 +21,7 @@ ResponseT = TypeVar("ResponseT")
 
 
 class AsyncCaller(Generic[StubT]):
-    """Calls one address over a channel that opens with the first call, in the process and loop that make it."""
+    """Calls one address from one event loop: the one of the first call."""
 
     def __init__(self, address: str, stub: Callable[[grpc.aio.Channel], StubT], *, tenant: str = "") -> None:
         """Keeps *address* (see `channel.target`) and the *tenant* to call for; opens nothing."""
@@ -72,7 +74,7 @@ class AsyncCaller(Generic[StubT]):
         request: RequestT,
         timeout: float,
         tenant: str,
-    ) -> AsyncIterator[ResponseT]:
+    ) -> AsyncGenerator[ResponseT, None]:
         """Yields answers as they come; leaving the loop cancels the call."""
         sent = channel.metadata(tenant) if tenant else self._metadata
         call = rpc(request, timeout=timeout, metadata=sent)
@@ -92,3 +94,63 @@ class AsyncCaller(Generic[StubT]):
         task = asyncio.current_task()
         if self._closed and not (task and task.cancelling()):
             raise ClientClosed(f"the client of {self.address} was closed during the call") from None
+
+
+class Caller(Generic[StubT]):
+    """Calls one address from any number of threads."""
+
+    def __init__(self, address: str, stub: Callable[[grpc.Channel], StubT], *, tenant: str = "") -> None:
+        """Keeps *address* (see `channel.target`) and the *tenant* to call for; opens nothing."""
+        self.address = address
+        self._target = channel.target(address)
+        self._metadata = channel.metadata(tenant)
+        self._make_stub = stub
+        self._lock = threading.Lock()
+        self._opened: StubT | None = None
+        self._channel: grpc.Channel | None = None
+        self._closed = False
+
+    def close(self) -> None:
+        """Closes the channel. Calls in flight end with `ClientClosed`, and so does every later one."""
+        with self._lock:
+            self._closed = True
+            opened, self._channel = self._channel, None
+        if opened is not None:
+            opened.close()
+
+    @property
+    def stub(self) -> StubT:
+        """The generated stub, over the channel that this opens."""
+        with self._lock:
+            if self._closed:
+                raise ClientClosed(f"the client of {self.address} is closed: make a new one")
+            if self._opened is None:
+                self._channel = grpc.insecure_channel(self._target, channel.OPTIONS)
+                self._opened = self._make_stub(self._channel)
+            return self._opened
+
+    def call(
+        self, rpc: grpc.UnaryUnaryMultiCallable[RequestT, ResponseT], request: RequestT, *, timeout: float
+    ) -> ResponseT:
+        """Waits for one answer."""
+        try:
+            return rpc(request, timeout=timeout, metadata=self._metadata)
+        except grpc.RpcError as error:
+            raise self._typed(error) from error
+
+    def stream(
+        self, rpc: grpc.UnaryStreamMultiCallable[RequestT, ResponseT], request: RequestT, *, timeout: float
+    ) -> Generator[ResponseT, None, None]:
+        """Yields answers as they come; leaving the loop cancels the call."""
+        call = rpc(request, timeout=timeout, metadata=self._metadata)
+        try:
+            yield from call
+        except grpc.RpcError as error:
+            raise self._typed(error) from error
+        finally:
+            call.cancel()
+
+    def _typed(self, error: grpc.RpcError) -> KvleaseError:
+        if self._closed and error.code() is grpc.StatusCode.CANCELLED:
+            return ClientClosed(f"the client of {self.address} was closed during the call")
+        return from_rpc(error)

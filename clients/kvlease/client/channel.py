@@ -4,6 +4,9 @@ import json
 
 from kvlease.client.errors import Malformed
 
+DEFAULT_REGISTRY = "127.0.0.1:7440"
+DEFAULT_ROUTER = "127.0.0.1:7441"
+WATCH_TIMEOUT = 3600.0
 TENANT_KEY = "x-kvlease-tenant"
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # a handle of a million tokens at block size 16 fits many times
 

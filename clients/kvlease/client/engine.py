@@ -7,12 +7,13 @@ Every method takes *timeout* (seconds, for the whole call; where the request nam
 *tenant* (instead of the client's), and raises `kvlease.client.errors`. A cancelled task cancels its call.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Protocol
 
 from google.protobuf.duration_pb2 import Duration
 
 from kvlease.client.caller import AsyncCaller
+from kvlease.client.channel import WATCH_TIMEOUT
 from kvlease.v1 import registry_pb2 as registry
 from kvlease.v1 import router_pb2 as router
 from kvlease.v1.registry_pb2_grpc import RegistryServiceStub
@@ -23,7 +24,6 @@ if TYPE_CHECKING:  # names that only the stubs' types have
     from kvlease.v1.router_pb2_grpc import RoutingServiceAsyncStub  # noqa: F401
 
 TIMEOUT = 2.0
-WATCH_TIMEOUT = 3600.0
 
 
 class Waiting(Protocol):
@@ -149,7 +149,7 @@ class EngineRegistryClient(AsyncCaller["RegistryServiceAsyncStub"]):
 
     def watch_leases(
         self, request: registry.WatchLeasesRequest, *, timeout: float = WATCH_TIMEOUT, tenant: str = ""
-    ) -> AsyncIterator[registry.WatchLeasesResponse]:
+    ) -> AsyncGenerator[registry.WatchLeasesResponse, None]:
         """Calls `RegistryService.WatchLeases`; ends with `DeadlineExceeded` after *timeout*."""
         return self._stream(self._stub.WatchLeases, request, timeout, tenant)
 

@@ -1,0 +1,133 @@
+"""The thread that renews what a client holds, and what its user sees of it.
+
+A thread of its own over a channel for threads, so that a program whose event loop is busy or blocked does not lose
+its conversations. It runs only while something is held.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from kvlease.client import convert, requests
+from kvlease.client.caller import Caller
+from kvlease.client.errors import KvleaseError
+from kvlease.client.renewal import Hold, RenewalPlan, call_timeout
+from kvlease.client.types import Renewal
+from kvlease.v1.registry_pb2_grpc import RegistryServiceStub
+
+log = structlog.get_logger()
+
+Clock = Callable[[], float]
+
+
+class Conversation:
+    """A conversation that is held: its leases are renewed until the end of the `with` block."""
+
+    def __init__(self, hold: Hold, clock: Clock) -> None:
+        """Shows *hold* by *clock*."""
+        self._hold = hold
+        self._clock = clock
+
+    @property
+    def conversation_id(self) -> str:
+        return self._hold.conversation_id
+
+    @property
+    def remaining(self) -> float:
+        """Seconds for which its KV is sure to stay, if no renewal came through any more; 0 if it is not held."""
+        return self._hold.remaining(self._clock())
+
+    @property
+    def held(self) -> bool:
+        """Whether its KV is sure to be there now. False before the first lease, and True again with the next one."""
+        return self.remaining > 0
+
+
+class Keeper:
+    """Renews holds in batches."""
+
+    def __init__(
+        self,
+        registry: Caller[RegistryServiceStub],
+        *,
+        clock: Clock = time.monotonic,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        """Keeps what it needs; starts nothing."""
+        self.clock = clock
+        self._registry = registry
+        self._plan = RenewalPlan(chance)
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def add(self, hold: Hold, first: Renewal | None, sent_at: float) -> Conversation:
+        """Renews *hold* from now on. *first* is what its first renewal, sent at *sent_at*, gave; None: no answer."""
+        with self._changed:
+            self._plan.add(hold)
+            if first is not None:
+                self._plan.answered([(hold, first)], sent_at, self.clock())
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="kvlease-keeper", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+        return Conversation(hold, self.clock)
+
+    def remove(self, hold: Hold) -> None:
+        """Lets go of *hold*: it is not renewed any more."""
+        with self._changed:
+            self._plan.remove(hold)
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Lets go of all, closes the channel, and waits for the thread to end."""
+        with self._changed:
+            thread = self._thread
+            self._plan.clear()
+            self._changed.notify()
+        self._registry.close()
+        if thread is not None:
+            thread.join()
+
+    def renew(self, holds: Sequence[Hold]) -> list[Renewal]:
+        """Asks the registry once."""
+        renewals: list[Renewal] = []
+        for request in requests.renew_holds(holds):
+            response = self._registry.call(self._registry.stub.RenewLeases, request, timeout=call_timeout(holds))
+            renewals += convert.renewals(request, response)
+        return renewals
+
+    def _run(self) -> None:
+        while holds := self._next():
+            sent_at = self.clock()
+            try:
+                renewals = self.renew(holds)
+            except KvleaseError as error:
+                self._failed(holds, error)
+            else:
+                self._answered(holds, renewals, sent_at)
+
+    def _next(self) -> list[Hold]:
+        """Waits until something is due; gives nothing, and the thread ends, when nothing is held."""
+        with self._changed:
+            while (wait := self._plan.wait(self.clock())) is not None:
+                if due := self._plan.due(self.clock()):
+                    return due
+                self._changed.wait(wait)
+            self._thread = None
+            return []
+
+    def _answered(self, holds: Sequence[Hold], renewals: Sequence[Renewal], sent_at: float) -> None:
+        with self._changed:
+            lost = self._plan.answered(zip(holds, renewals, strict=True), sent_at, self.clock())
+        for hold in lost:
+            log.warning("lease lost", conversation_id=hold.conversation_id)
+
+    def _failed(self, holds: Sequence[Hold], error: KvleaseError) -> None:
+        """Tries again soon. Logs the first failure of a row, not each."""
+        if any(hold.failures == 0 for hold in holds):
+            log.warning("renewals failed", conversations=len(holds), error=str(error), reason=error.reason)
+        with self._changed:
+            self._plan.failed(holds, self.clock())

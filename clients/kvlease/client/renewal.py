@@ -1,0 +1,103 @@
+"""When held conversations are renewed, and whether they are still held. Pure: no thread, no clock, no network.
+
+A driver asks `due`, sends, and tells `answered` or `failed`. The instants are its own, on one monotonic clock.
+
+A conversation counts as held until what the registry last promised has run out, counted from when the renewal was
+*sent*: early, because the reader of `held` relies on it. It is renewed at a third of what remains, so that one lost
+renewal, and then another, still leave time. One that is not found is asked for again: the next turn's lease may come.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from kvlease.client.types import Renewal, RenewStatus
+
+HOLD_TTL = 60.0
+SHORTEST_PAUSE = 0.1
+LONGEST_PAUSE = 2.0
+LONGEST_CALL = 2.0
+
+
+@dataclass(slots=True, eq=False)
+class Hold:
+    """One conversation that somebody holds."""
+
+    conversation_id: str
+    ttl: float
+    due: float
+    until: float = -math.inf
+    failures: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuses a time that no renewal can keep."""
+        if not 0 < self.ttl < math.inf:
+            raise ValueError(f"a ttl is a positive number of seconds, not {self.ttl}")
+
+    def remaining(self, now: float) -> float:
+        """Gives the seconds for which it is sure to be held; 0 if it is not."""
+        return max(0.0, self.until - now)
+
+
+class RenewalPlan:
+    """All that one client holds."""
+
+    def __init__(self, chance: Callable[[], float]) -> None:
+        """Spreads renewals by *chance*, which gives numbers in [0, 1)."""
+        self._chance = chance
+        self._holds: set[Hold] = set()
+
+    def __len__(self) -> int:
+        """Counts the holds."""
+        return len(self._holds)
+
+    def add(self, hold: Hold) -> None:
+        self._holds.add(hold)
+
+    def remove(self, hold: Hold) -> None:
+        self._holds.discard(hold)
+
+    def clear(self) -> None:
+        self._holds.clear()
+
+    def due(self, now: float) -> list[Hold]:
+        """Gives what is to be renewed now."""
+        return [hold for hold in self._holds if hold.due <= now]
+
+    def wait(self, now: float) -> float | None:
+        """Gives the seconds until something is due; None if nothing is held."""
+        return max(0.0, min(hold.due for hold in self._holds) - now) if self._holds else None
+
+    def answered(self, renewals: Iterable[tuple[Hold, Renewal]], sent_at: float, now: float) -> list[Hold]:
+        """Takes what the registry said to the call that was sent at *sent_at*; gives the holds that were lost by it."""
+        lost = []
+        for hold, renewal in renewals:
+            if renewal.status is RenewStatus.NOT_FOUND:
+                if hold.until > -math.inf:
+                    lost.append(hold)
+                hold.until = -math.inf
+                self._again(hold, now, longest=hold.ttl / 3)
+            else:
+                hold.until = sent_at + renewal.remaining
+                hold.failures = 0
+                hold.due = max(now + SHORTEST_PAUSE, sent_at + renewal.remaining / 3 * self._spread())
+        return lost
+
+    def failed(self, holds: Iterable[Hold], now: float) -> None:
+        """Takes that a call had no answer: what was promised still stands."""
+        for hold in holds:
+            self._again(hold, now, longest=LONGEST_PAUSE)
+
+    def _again(self, hold: Hold, now: float, longest: float) -> None:
+        pause = min(SHORTEST_PAUSE * 2 ** min(hold.failures, 16), max(SHORTEST_PAUSE, longest))
+        hold.failures += 1
+        hold.due = now + pause * self._spread()
+
+    def _spread(self) -> float:
+        """Gives a factor from 0.8 to 1, so that many clients do not fall into step."""
+        return 1.0 - 0.2 * self._chance()
+
+
+def call_timeout(holds: Iterable[Hold]) -> float:
+    """Gives the seconds that one renewal call may take, so that a lost one leaves time for the next."""
+    return min(LONGEST_CALL, min(hold.ttl for hold in holds) / 6)

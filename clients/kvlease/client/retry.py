@@ -1,0 +1,45 @@
+"""Whether a failed call is made again, and when. Pure: time and chance are handed in.
+
+Every call of this library is idempotent. One is repeated only if nobody answered, or if the server that answered was
+stopping: then another one, or the same one a little later, may serve it. What a server has decided stands.
+"""
+
+import random
+import time
+from collections.abc import Callable
+
+from kvlease.client.errors import Draining, KvleaseError, Unavailable
+
+TIMEOUT = 5.0
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 1.0
+
+
+class Attempts:
+    """The attempts of one call, within one time limit for all of them."""
+
+    def __init__(
+        self,
+        timeout: float,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        """Starts the time: *timeout* in seconds on *clock*; *chance* gives numbers in [0, 1)."""
+        self._clock = clock
+        self._chance = chance
+        self._end = clock() + timeout
+        self._failures = 0
+
+    def left(self) -> float:
+        """Gives the seconds that the next attempt may take."""
+        return max(0.0, self._end - self._clock())
+
+    def pause(self, error: KvleaseError) -> float | None:
+        """Gives the seconds to wait before the next attempt; None if the error is to be raised."""
+        if type(error) not in (Unavailable, Draining):
+            return None
+        longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2**self._failures)
+        self._failures += 1
+        pause = error.retry_after or longest * (0.5 + self._chance() / 2)
+        return pause if pause < self.left() else None
