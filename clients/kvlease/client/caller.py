@@ -130,7 +130,7 @@ class Caller(Generic[StubT]):
             return self._opened
 
     def call(
-        self, rpc: grpc.UnaryUnaryMultiCallable[RequestT, ResponseT], request: RequestT, *, timeout: float
+        self, rpc: "grpc.UnaryUnaryMultiCallable[RequestT, ResponseT]", request: RequestT, *, timeout: float
     ) -> ResponseT:
         """Waits for one answer."""
         try:
@@ -139,7 +139,7 @@ class Caller(Generic[StubT]):
             raise self._typed(error) from error
 
     def stream(
-        self, rpc: grpc.UnaryStreamMultiCallable[RequestT, ResponseT], request: RequestT, *, timeout: float
+        self, rpc: "grpc.UnaryStreamMultiCallable[RequestT, ResponseT]", request: RequestT, *, timeout: float
     ) -> Generator[ResponseT, None, None]:
         """Yields answers as they come; leaving the loop cancels the call."""
         call = rpc(request, timeout=timeout, metadata=self._metadata)

@@ -254,7 +254,7 @@ class Client:
 
 
 def _persist(
-    caller: Caller[Any], rpc: grpc.UnaryUnaryMultiCallable[RequestT, ResponseT], request: RequestT, timeout: float
+    caller: Caller[Any], rpc: "grpc.UnaryUnaryMultiCallable[RequestT, ResponseT]", request: RequestT, timeout: float
 ) -> ResponseT:
     """Calls until there is an answer, a refusal, or no time left."""
     attempts = Attempts(timeout)
