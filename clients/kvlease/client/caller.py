@@ -53,7 +53,7 @@ class AsyncCaller(Generic[StubT]):
 
     async def _call(
         self,
-        rpc: grpc.aio.UnaryUnaryMultiCallable[RequestT, ResponseT],
+        rpc: "grpc.aio.UnaryUnaryMultiCallable[RequestT, ResponseT]",
         request: RequestT,
         timeout: float,
         tenant: str,
@@ -70,7 +70,7 @@ class AsyncCaller(Generic[StubT]):
 
     async def _stream(
         self,
-        rpc: grpc.aio.UnaryStreamMultiCallable[RequestT, ResponseT],
+        rpc: "grpc.aio.UnaryStreamMultiCallable[RequestT, ResponseT]",
         request: RequestT,
         timeout: float,
         tenant: str,

@@ -126,7 +126,7 @@ class FakeServer:
             raise fault
         return tenant
 
-    def _unary(self, method: str, behave: Unary, messages: ModuleType) -> grpc.RpcMethodHandler[Any, Any]:
+    def _unary(self, method: str, behave: Unary, messages: ModuleType) -> "grpc.RpcMethodHandler[Any, Any]":
         def serve(request: Any, context: grpc.ServicerContext) -> Message:
             try:
                 tenant = self._enter(method, request, context)
@@ -139,7 +139,7 @@ class FakeServer:
             serve, getattr(messages, f"{method}Request").FromString, lambda answer: answer.SerializeToString()
         )
 
-    def _stream(self, method: str, behave: Streaming, messages: ModuleType) -> grpc.RpcMethodHandler[Any, Any]:
+    def _stream(self, method: str, behave: Streaming, messages: ModuleType) -> "grpc.RpcMethodHandler[Any, Any]":
         def serve(request: Any, context: grpc.ServicerContext) -> Iterator[Message]:
             try:
                 yield from behave(request, self._enter(method, request, context), context)
