@@ -1,0 +1,78 @@
+"""Asks for the leases that an owner keeps already, until they are answered. Runs on the link's event loop."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+import structlog
+
+from kvlease.client import errors
+from kvlease.client.engine import EngineRegistryClient, EngineRouterClient
+from kvlease.connector.clock import Clock
+from kvlease.connector.owner import Owner
+from kvlease.connector.session import Session, seconds
+from kvlease.v1.lease_pb2 import EngineRef, PrefillReport
+from kvlease.v1.registry_pb2 import GrantLeaseRequest, ReleaseLeaseRequest
+from kvlease.v1.router_pb2 import PublishPrefillRequest
+
+log = structlog.get_logger()
+
+RETRY = 0.1  # seconds
+
+
+class Granter:
+    """The grants of one engine."""
+
+    def __init__(
+        self,
+        registry: EngineRegistryClient,
+        router: EngineRouterClient,
+        session: Session,
+        engine: EngineRef,
+        owner: Owner,
+        *,
+        wake: Callable[[], None],
+        clock: Clock,
+    ) -> None:
+        """Calls *wake* on the event loop when blocks are to be freed."""
+        self._registry, self._router, self._session, self._engine = registry, router, session, engine
+        self._owner, self._wake, self._clock = owner, wake, clock
+
+    async def grant(self, request: GrantLeaseRequest, fill: Callable[[GrantLeaseRequest], None]) -> None:
+        """Completes the request with *fill*, then asks until the registry grants or refuses.
+
+        Gives up when the owner's fail-safe has let the blocks go.
+        """
+        lease_id = request.lease_id
+        fill(request)
+        while self._owner.holds(lease_id):
+            try:
+                remaining, generation = await self._grant_once(request)
+            except (errors.Unavailable, errors.DeadlineExceeded, errors.SessionNotFound):
+                await asyncio.sleep(RETRY)  # perhaps it was granted: hold, and ask again with the same id
+            except errors.KvleaseError as error:
+                log.info("lease refused", lease_id=lease_id, reason=error.reason, error=str(error))
+                self._owner.over(lease_id, error.reason)
+                self._wake()
+            else:
+                if not self._owner.granted(lease_id, generation, remaining, self._clock()):
+                    await self._release(lease_id)
+                return
+
+    async def publish(self, ticket: str, lease_id: str, report: PrefillReport) -> None:
+        """Tells the router how prefill went: for those who ask it; decode finds the lease at the registry."""
+        request = PublishPrefillRequest(ticket=ticket, engine=self._engine, lease_id=lease_id, report=report)
+        with contextlib.suppress(errors.KvleaseError):
+            await self._router.publish_prefill(request)
+
+    async def _grant_once(self, request: GrantLeaseRequest) -> tuple[float, int]:
+        if (credential := self._session.credential) is None:
+            raise errors.Unavailable("no session with the registry")
+        request.credential.CopyFrom(credential)
+        answer = await self._registry.grant_lease(request)
+        return seconds(answer.remaining), answer.generation
+
+    async def _release(self, lease_id: str) -> None:
+        if (credential := self._session.credential) is not None:
+            with contextlib.suppress(errors.KvleaseError):  # it expires, or is ordered free and reported freed
+                await self._registry.release_lease(ReleaseLeaseRequest(credential=credential, lease_id=lease_id))

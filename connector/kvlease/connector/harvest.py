@@ -1,0 +1,96 @@
+"""What is kept of a finished request: its blocks, by reference, and the lease that is asked for them."""
+
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from vllm.v1.request import RequestStatus
+
+from kvlease.connector import body
+from kvlease.connector.admission import chain_of
+from kvlease.connector.link import Link
+from kvlease.connector.owner import Owner
+from kvlease.connector.retention import Retention
+from kvlease.connector.settings import Settings
+from kvlease.connector.turn import Source, Turn
+from kvlease.v1.lease_pb2 import EngineRef, Handle, LeaseKind, StopReason
+from kvlease.v1.registry_pb2 import GrantLeaseRequest
+
+
+class Harvest:
+    """Keeps and leases the blocks of finished turns."""
+
+    def __init__(
+        self,
+        owner: Owner,
+        link: Link,
+        retention: Retention,
+        engine: EngineRef,
+        *,
+        settings: Settings,
+        parameters: Mapping[str, Any],
+        block_size: int,
+    ) -> None:
+        """Takes NIXL's *parameters* of this engine and the tokens per block."""
+        self._owner, self._link, self._retention = owner, link, retention
+        self._engine, self._settings, self._parameters, self._block_size = engine, settings, parameters, block_size
+
+    def reap(self, turn: Turn, request: Any, groups: Sequence[Sequence[int]]) -> None:
+        """Keeps the blocks in *groups* if the turn's KV is worth a lease, and asks for it."""
+        tokens = self._worth(turn, request)
+        if not tokens or not self._link.connected:
+            return  # with the registry silent nobody could find it
+        if len(groups) == 1:
+            tokens = min(tokens, len(groups[0]) * self._block_size)
+            groups = (groups[0][: -(-tokens // self._block_size)],)
+        lease_id = uuid.uuid4().hex
+        blocks = self._retention.keep(lease_id, groups)
+        grant = GrantLeaseRequest(
+            lease_id=lease_id,
+            kind=turn.keeps,
+            conversation=turn.terms.conversation,
+            ticket_id=turn.terms.ticket_id,
+            parent_lease_id=turn.parent_lease_id,
+            handle=Handle(
+                engine=self._engine,
+                request_id=request.request_id,
+                token_count=tokens,
+                block_count=blocks,
+                body_format=body.CODEC.format,
+            ),
+            stop_reason=_STOP_REASONS.get(request.status, StopReason.STOP_REASON_UNSPECIFIED),
+            report=turn.report,
+        )
+        self._owner.keep(grant, time.monotonic())
+        self._link.grant(grant, self._filler(turn, request, groups))
+        if turn.source is not Source.PREFILL:
+            self._link.publish(turn.ticket, grant)
+
+    def _worth(self, turn: Turn, request: Any) -> int:
+        """Returns the tokens whose KV is to be leased: all whose KV is there for certain; 0: none.
+
+        They are counted from tokens: the last one that was sampled has no KV yet. A request that vLLM aborted may
+        have ended on a client's stop string: the gateway tells the registry whether it was answered.
+        """
+        if turn.keeps == LeaseKind.LEASE_KIND_PREFILL:
+            return 0 if request.status == RequestStatus.FINISHED_ABORTED else turn.prompt_tokens
+        if not self._settings.bidirectional or not turn.terms.conversation.conversation_id:
+            return 0
+        tokens = request.num_tokens - 1
+        return tokens if request.num_output_tokens and tokens >= self._settings.recompute_threshold else 0
+
+    def _filler(self, turn: Turn, request: Any, groups: Sequence[Sequence[int]]) -> Callable[[GrantLeaseRequest], None]:
+        """Returns what adds the digests and the body: too long for the scheduling loop."""
+        parameters = {**self._parameters, "remote_num_tokens": turn.prompt_tokens}
+
+        def fill(grant: GrantLeaseRequest) -> None:
+            count = grant.handle.token_count
+            chain = chain_of(request, turn.terms, self._settings, request._all_token_ids[:count])
+            grant.handle.chain.CopyFrom(chain.prefix(count))
+            grant.handle.body = body.CODEC.encode(parameters, groups)
+
+        return fill
+
+
+_STOP_REASONS = {RequestStatus.FINISHED_LENGTH_CAPPED: StopReason.STOP_REASON_LENGTH}

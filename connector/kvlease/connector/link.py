@@ -1,0 +1,141 @@
+"""The engine's link to the control plane: one thread of its own with an event loop and all of gRPC.
+
+vLLM's scheduler thread hands work over and never waits. What comes back lies in `Turn.answer`, in `answered`, and in
+the owner's frees; `wake` makes an idle engine look.
+"""
+
+import asyncio
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from kvlease.client.engine import EngineRegistryClient, EngineRouterClient
+from kvlease.connector.body import Codec
+from kvlease.connector.claim import Claim
+from kvlease.connector.clock import Clock
+from kvlease.connector.granter import Granter
+from kvlease.connector.owner import Owner
+from kvlease.connector.reader import Reader
+from kvlease.connector.session import Session
+from kvlease.connector.turn import Turn
+from kvlease.v1.registry_pb2 import Engine, EngineLoad, GrantLeaseRequest, ReadOutcome
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where the control plane is."""
+
+    registry: str
+    router: str
+
+
+class Link:
+    """Runs an engine's session, its claims and its grants on a thread of its own."""
+
+    def __init__(
+        self,
+        addresses: Addresses,
+        engine: Engine,
+        owner: Owner,
+        *,
+        load: Callable[[], EngineLoad],
+        wake: Callable[[], None],
+        clock: Clock,
+        codec: Codec,
+    ) -> None:
+        """Opens nothing and starts nothing; `start` does. *load* and *wake* are called on the link's thread."""
+        self.answered: deque[Turn] = deque()
+        self._wake = wake
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="kvlease-link", daemon=True)
+        self._tasks: set[asyncio.Task[None]] = set()
+        registry, router = EngineRegistryClient(addresses.registry), EngineRouterClient(addresses.router)
+        self._clients = (registry, router)
+        self._session = Session(registry, engine, owner, load=load, wake=wake, clock=clock)
+        self._reader = Reader(
+            registry, router, self._session, engine.ref, codec=codec, answered=self._answer, clock=clock
+        )
+        self._granter = Granter(registry, router, self._session, engine.ref, owner, wake=wake, clock=clock)
+
+    def start(self) -> None:
+        """Starts the thread; not before the process has forked its workers."""
+        self._thread.start()
+        self._hand_over(self._session.keep())
+
+    def close(self, wait: float) -> None:
+        """Gives the leases back, ends the session and the thread, within about *wait* + 3 seconds."""
+        if not self._thread.is_alive():
+            return
+        closing = asyncio.run_coroutine_threadsafe(self._close(wait), self._loop)
+        with contextlib.suppress(TimeoutError):
+            closing.result(wait + 2)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(1)
+
+    @property
+    def connected(self) -> bool:
+        """The registry answers: what is asked of it has a chance."""
+        return self._session.credential is not None
+
+    def ask(self, turn: Turn) -> None:
+        """Proves the turn's ticket and claims what it reads; settles the turn."""
+        self._hand_over(self._reader.ask(turn))
+
+    def finish(self, claim: Claim, outcome: "ReadOutcome.ValueType", tokens: int = 0) -> None:
+        """Ends a claim after *tokens* were read under it and used."""
+        self._hand_over(self._reader.finish(claim, outcome, tokens))
+
+    def grant(self, request: GrantLeaseRequest, fill: Callable[[GrantLeaseRequest], None]) -> None:
+        """Asks for a lease that the owner keeps already, once *fill* has completed the request here."""
+        self._hand_over(self._granter.grant(request, fill))
+
+    def publish(self, ticket: str, request: GrantLeaseRequest) -> None:
+        """Tells the router of a PREFILL lease and its report."""
+        self._hand_over(self._granter.publish(ticket, request.lease_id, request.report))
+
+    def beat(self, reclaim_blocks: int = 0) -> None:
+        """Sends a heartbeat at once, asking for *reclaim_blocks* back."""
+        self._loop.call_soon_threadsafe(self._session.beat, reclaim_blocks)
+
+    def release_all(self, wait: float) -> None:
+        """Gives all leases back and waits for the answer, up to *wait* + 2 seconds. Not for the scheduling loop.
+
+        Raises:
+            kvlease.client.errors.KvleaseError: The registry did not answer; the leases stay.
+        """
+        asyncio.run_coroutine_threadsafe(self._session.release_all(wait), self._loop).result(wait + 2)
+
+    def _answer(self, turn: Turn) -> None:
+        self.answered.append(turn)
+        self._wake()
+
+    def _hand_over(self, work: Coroutine[Any, Any, None]) -> None:
+        self._loop.call_soon_threadsafe(self._spawn, work)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("link task failed", exc_info=error)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    async def _close(self, wait: float) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await self._session.close(wait)
+        for client in self._clients:
+            await client.close()

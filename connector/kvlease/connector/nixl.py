@@ -1,0 +1,55 @@
+"""What vLLM loads: `--kv-transfer-config` with `"kv_connector_module_path": "kvlease.connector.nixl"`.
+
+The class is called `NixlConnector` because vLLM looks for that name in places. It forwards, and nothing else.
+"""
+
+import os
+from typing import Any
+
+from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole
+from vllm.distributed.kv_transfer.kv_connector.v1.nixl.connector import NixlBaseConnector, NixlPullConnector
+
+from kvlease.connector import identity, versions
+from kvlease.connector.scheduler import LeasingScheduler
+from kvlease.connector.settings import Settings, SettingsError
+from kvlease.connector.worker import LeasingWorker
+
+
+class NixlConnector(NixlPullConnector):  # type: ignore[misc]
+    """NIXL's pull connector, with decode's and prefill's KV under leases."""
+
+    def __init__(self, vllm_config: Any, role: KVConnectorRole, kv_cache_config: Any) -> None:
+        """Refuses what cannot work, in words, before the engine serves.
+
+        Raises:
+            UnsupportedVllmError: This vLLM, or this model on it, is not supported.
+            SettingsError: A setting cannot be used.
+        """
+        versions.check()
+        versions.check_groups(len(kv_cache_config.kv_cache_groups))
+        NixlBaseConnector.__init__(self, vllm_config, role, kv_cache_config)
+        transfer = vllm_config.kv_transfer_config
+        _check_buffer(transfer)
+        if role == KVConnectorRole.WORKER:
+            nixl_engine_id = identity.nixl_engine_id(vllm_config)
+            self.connector_worker = LeasingWorker(vllm_config, nixl_engine_id, kv_cache_config)
+            return
+        settings = Settings.of(transfer.kv_connector_extra_config, os.environ)
+        self.connector_scheduler = LeasingScheduler(vllm_config, kv_cache_config, settings, role=transfer.kv_role)
+        # vLLM's scheduler reads these after this constructor: failed reads are recomputed, and blocks that a step in
+        # flight may still write are not handed to a read
+        transfer.kv_load_failure_policy = "recompute"
+        transfer.kv_role = "kv_both"
+
+    def bind_gpu_block_pool(self, gpu_block_pool: Any) -> None:
+        """Hands the pool over; vLLM calls this once its scheduler is complete."""
+        self.connector_scheduler.bind_gpu_block_pool(gpu_block_pool)
+
+
+def _check_buffer(transfer: Any) -> None:
+    from vllm.platforms import current_platform  # noqa: PLC0415 - decides the device when imported
+
+    if transfer.kv_buffer_device == "cpu" and current_platform.device_type != "cpu":
+        raise SettingsError(
+            'kv_buffer_device "cpu" on an engine with another device is not supported: its reads never end. Remove it'
+        )

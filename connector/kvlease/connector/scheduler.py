@@ -1,0 +1,323 @@
+"""The connector in vLLM's scheduler: what is read for a request, what is kept after it, and when it is let go.
+
+Every method runs in vLLM's scheduling loop and returns at once. A request with a ticket has a `Turn`; all others go
+to the stock code, made safe by `stock`.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from vllm.distributed.kv_transfer.kv_connector.v1.nixl.pull_scheduler import NixlPullConnectorScheduler
+from vllm.v1.request import RequestStatus
+
+from kvlease.connector import admission, identity, versions, wakeup
+from kvlease.connector.body import CODEC
+from kvlease.connector.harvest import Harvest
+from kvlease.connector.link import Addresses, Link
+from kvlease.connector.owner import Owner
+from kvlease.connector.pressure import Pressure
+from kvlease.connector.retention import Retention
+from kvlease.connector.settings import Settings
+from kvlease.connector.stock import StockParameters
+from kvlease.connector.turn import Answer, Source, Stage, Turn
+from kvlease.v1.registry_pb2 import EngineLoad, ReadOutcome
+
+log = structlog.get_logger()
+
+CLOSE_WAIT = 1.0  # seconds that a stopping engine waits for its readers
+READ_BASE, READ_PER_TOKEN = 3.0, 0.0005  # seconds after which a read counts as hung
+QUARANTINE = 60.0  # seconds that the blocks of a hung read stay out of use: NIXL might still write them
+
+
+@dataclass(slots=True)
+class Read:
+    """A read that vLLM waits for: parked until its answer comes, then under way."""
+
+    turn: Turn
+    request: Any
+    blocks: Any
+    tokens: int
+    hung_after: float = float("inf")
+    aborted: bool = False
+
+    @property
+    def block_ids(self) -> list[int]:
+        """All blocks of the request: thrown away as a whole, so that none is computed into while NIXL may write it."""
+        return [block_id for ids in self.blocks.get_block_ids() for block_id in ids]
+
+
+class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
+    """Stock NIXL scheduling, with reads and retention under leases."""
+
+    def __init__(self, config: Any, kv_cache_config: Any, settings: Settings, *, role: str) -> None:
+        """Takes vLLM's configuration, and the KV role as the operator set it."""
+        super().__init__(config, identity.nixl_engine_id(config), kv_cache_config)
+        self.is_bidirectional_kv_xfer_enabled = False  # of the stock code; ours is settings.bidirectional
+        self._settings, self._role = settings, role
+        self._groups = len(kv_cache_config.kv_cache_groups)
+        self._stock = StockParameters(self._groups, self.block_size)
+        self._owner = Owner()
+        self._turns: dict[str, Turn] = {}
+        self._reads: dict[str, Read] = {}
+        self._thrown_away: dict[str, list[int]] = {}
+        self._abandoned: set[str] = set()
+        self._quarantine: dict[str, float] = {}
+        self._requests = self._running = 0
+        self._wake = wakeup.find()
+        self._link: Link
+
+    # -- start and stop ------------------------------------------------------------------------------------------
+
+    def bind_gpu_block_pool(self, pool: Any) -> None:
+        """Starts the link, now that the pool and so the engine is complete and all workers have been forked."""
+        self._retention = Retention(pool)
+        self._pressure = Pressure(self._retention.total, self._settings.free_watermark)
+        engine = identity.describe(
+            self.vllm_config,
+            self._settings,
+            role=self._role,
+            side_channel=f"{self.side_channel_host}:{self.side_channel_port}",
+            total_blocks=self._retention.total,
+        )
+        self._link = Link(
+            Addresses(self._settings.registry, self._settings.router),
+            engine,
+            self._owner,
+            load=self._load,
+            wake=self._wake or (lambda: None),
+            clock=time.monotonic,
+            codec=CODEC,
+        )
+        self._engine = engine.ref
+        self._harvest = Harvest(
+            self._owner,
+            self._link,
+            self._retention,
+            engine.ref,
+            settings=self._settings,
+            parameters=self._parameters(),
+            block_size=self.block_size,
+        )
+        self._link.start()
+
+    def shutdown(self) -> None:
+        """Gives all leases back and stops."""
+        self._link.close(CLOSE_WAIT)
+        super().shutdown()
+
+    # -- a request comes -----------------------------------------------------------------------------------------
+
+    def on_new_request(self, request: Any) -> None:
+        """Asks the control plane, while the request waits for its turn in vLLM's queue."""
+        self._requests += 1
+        params = request.kv_transfer_params
+        turn = admission.admit(request, self._engine, self._settings, time.monotonic(), groups=self._groups)
+        if turn is not None:
+            self._turns[request.request_id] = turn
+        elif params and (why := self._stock.tame(params, request.num_prompt_tokens)):
+            log.warning("transfer parameters not used", request_id=request.request_id, why=why)
+        super().on_new_request(request)
+        if turn is not None:
+            turn.prompt_tokens = request.num_prompt_tokens  # vLLM shortens some prompts
+            if turn.source is not Source.NOTHING:
+                self._link.ask(turn)
+
+    def get_num_new_matched_tokens(self, request: Any, num_computed_tokens: int) -> tuple[int | None, bool]:
+        """Tells how many tokens can be read; (None, False): the control plane has not answered yet, ask again."""
+        self._pressure.wanted = -(-request.num_tokens // self.block_size)
+        turn = self._turns.get(request.request_id)
+        if turn is None:
+            return super().get_num_new_matched_tokens(request, num_computed_tokens)  # type: ignore[no-any-return]
+        turn.local_tokens = num_computed_tokens
+        if turn.source is Source.PREFILL:
+            count = turn.parking(self._get_remote_prefill_token_count(turn.prompt_tokens) - num_computed_tokens)
+        else:
+            offer = turn.offer(num_computed_tokens, self._settings.recompute_threshold, time.monotonic())
+            if offer is None:
+                return None, False
+            count = offer
+        return count, count > 0
+
+    def update_state_after_alloc(self, request: Any, blocks: Any, num_external_tokens: int) -> None:
+        """Starts the read that vLLM has allocated for, or parks it until its answer comes."""
+        self._pressure.wanted = 0
+        turn = self._turns.get(request.request_id)
+        if turn is None:
+            super().update_state_after_alloc(request, blocks, num_external_tokens)
+            return
+        turn.used(turn.local_tokens, num_external_tokens)
+        if num_external_tokens == 0:
+            self._end(turn, ReadOutcome.READ_OUTCOME_NOT_NEEDED)
+            return
+        read = self._reads[request.request_id] = Read(turn, request, blocks, num_external_tokens)
+        turn.stage = Stage.PARKED
+        if turn.answer is not None:
+            self._unpark(read)
+
+    # -- every step ----------------------------------------------------------------------------------------------
+
+    def build_connector_meta(self, scheduler_output: Any) -> Any:
+        """Carries out what has come from the control plane, and tells the workers."""
+        now = time.monotonic()
+        self._running = len(scheduler_output.num_scheduled_tokens)
+        while self._link.answered:
+            turn = self._link.answered.popleft()
+            if turn.stage is Stage.PARKED:
+                self._unpark(self._reads[turn.request_id])
+        self._throw_hung_away(now)
+        self._free_due(now)
+        if reclaim := self._pressure.reclaim(self._retention, now):
+            self._link.beat(reclaim)
+        meta = super().build_connector_meta(scheduler_output)
+        meta.kvlease_thrown_away, self._thrown_away = self._thrown_away, {}
+        meta.kvlease_abandoned, self._abandoned = self._abandoned, set()
+        return meta
+
+    def has_pending_push_work(self) -> bool:
+        """Whether an idle engine must step: to free blocks, or to end a read."""
+        return (
+            self._owner.waiting
+            or bool(self._thrown_away)
+            or self._owner.silent(time.monotonic())
+            or (self._wake is None and self._owner.leases > 0)
+        )
+
+    def update_connector_output(self, output: Any) -> None:
+        """Judges the reads that all workers have reported: what came too late never reaches the prefix cache."""
+        super().update_connector_output(output)
+        for request_id in [r for r in output.finished_recving or () if r in self._reads]:
+            read = self._reads.pop(request_id)
+            turn = read.turn
+            failed = versions.read_failed(output, request_id, read.block_ids)
+            outcome = turn.judge(time.monotonic(), failed=failed)
+            if read.aborted:
+                outcome = ReadOutcome.READ_OUTCOME_ABORTED
+            elif outcome == ReadOutcome.READ_OUTCOME_LATE:
+                output.finished_recving.discard(request_id)
+                self._thrown_away[request_id] = read.block_ids
+            self._end(turn, outcome, read.tokens if outcome == ReadOutcome.READ_OUTCOME_USED else 0)
+
+    # -- a request ends ------------------------------------------------------------------------------------------
+
+    def request_finished(self, request: Any, block_ids: Any) -> tuple[bool, Mapping[str, Any] | None]:
+        """Keeps the request's blocks by reference where a lease is worth it; vLLM frees its own hold at once."""
+        self._requests -= 1
+        self._pressure.wanted = 0
+        turn = self._turns.pop(request.request_id, None)
+        if turn is None:
+            return super().request_finished(request, block_ids)  # type: ignore[no-any-return]
+        self._stop_heartbeat(request.request_id)
+        if (read := self._reads.get(request.request_id)) is not None:
+            self._abort(read)
+            return False, None
+        self._end(turn, ReadOutcome.READ_OUTCOME_ABORTED)
+        if request.status in _KEPT:
+            self._harvest.reap(turn, request, self._exchanged(block_ids))
+        return False, None
+
+    # -- reads ---------------------------------------------------------------------------------------------------
+
+    def _unpark(self, read: Read) -> None:
+        turn = read.turn
+        end = turn.local_tokens + read.tokens
+        if turn.usable_tokens < end or not self._fill(read, end):
+            self._throw_away(read, ReadOutcome.READ_OUTCOME_NOT_NEEDED)
+            return
+        turn.stage = Stage.READING
+        read.hung_after = time.monotonic() + READ_BASE + READ_PER_TOKEN * read.tokens
+        super().update_state_after_alloc(read.request, read.blocks, read.tokens)
+        self._reqs_in_batch.discard(turn.request_id)  # nothing is sent for it the stock way
+
+    def _fill(self, read: Read, end: int) -> bool:
+        """Gives the request stock parameters for exactly the blocks to be read; False: they do not fit."""
+        params = read.turn.params
+        groups = params["remote_block_ids"]
+        if len(groups) != self._groups:
+            return False
+        if self._groups == 1:  # read blocks align by their end
+            needed = -(-end // self.block_size)
+            if len(groups[0]) < needed:
+                return False
+            groups = (groups[0][:needed],)
+        read.request.kv_transfer_params = {
+            **params,
+            "remote_block_ids": groups,
+            "remote_request_id": f"HB:{read.turn.terms.ticket_id}",  # the owner's workers take it for a heartbeat
+            "do_remote_prefill": True,
+        }
+        return True
+
+    def _throw_away(self, read: Read, outcome: "ReadOutcome.ValueType") -> None:
+        """Ends a read that has no transfer (any more): the workers report it, and vLLM computes."""
+        del self._reads[read.turn.request_id]
+        answer = read.turn.answer
+        read.turn.fail(answer.miss if answer and answer.miss else "READ_GIVEN_UP")
+        self._thrown_away[read.turn.request_id] = read.block_ids
+        self._end(read.turn, outcome)
+
+    def _throw_hung_away(self, now: float) -> None:
+        for read in [read for read in self._reads.values() if now > read.hung_after]:
+            request_id = read.turn.request_id
+            log.warning("read hangs", request_id=request_id, tokens=read.tokens)
+            self._retention.keep(request_id, read.blocks.get_block_ids())
+            self._quarantine[request_id] = now + QUARANTINE
+            self._abandoned.add(request_id)
+            self._throw_away(read, ReadOutcome.READ_OUTCOME_FAILED)
+        for request_id in [r for r, until in self._quarantine.items() if now > until]:
+            del self._quarantine[request_id]
+            self._retention.let_go(request_id)
+
+    def _abort(self, read: Read) -> None:
+        """The request is gone; vLLM holds its blocks until the workers report the read."""
+        read.aborted = True
+        read.turn.settle(Answer(miss="ABORTED"))
+        if read.turn.stage is Stage.PARKED:
+            self._throw_away(read, ReadOutcome.READ_OUTCOME_ABORTED)
+
+    def _end(self, turn: Turn, outcome: "ReadOutcome.ValueType", tokens: int = 0) -> None:
+        """Ends the turn's reading, and its claim if it has one."""
+        claim = turn.close()
+        if claim is not None:
+            self._link.finish(claim, outcome, tokens)
+
+    # -- leases --------------------------------------------------------------------------------------------------
+
+    def _free_due(self, now: float) -> None:
+        due = self._owner.due(now)
+        for lease_id, why in due.items():
+            self._retention.let_go(lease_id)
+            log.info("lease freed", lease_id=lease_id, why=why)
+        if due:
+            self._owner.freed(due)
+
+    def _exchanged(self, block_ids: Any) -> Any:
+        clip = getattr(self, "get_exchange_clipped_blocks", None) or self.get_sw_clipped_blocks
+        return clip(block_ids)
+
+    def _parameters(self) -> dict[str, Any]:
+        """What a reader needs to find this engine through NIXL."""
+        parallel = self.vllm_config.parallel_config
+        return {
+            "remote_engine_id": self.engine_id,
+            "remote_host": self.side_channel_host,
+            "remote_port": self.side_channel_port,
+            "tp_size": getattr(self, "transfer_tp_size", parallel.tensor_parallel_size),
+            "dcp_size": parallel.decode_context_parallel_size,
+            "pp_size": parallel.pipeline_parallel_size,
+        }
+
+    def _load(self) -> EngineLoad:
+        """Called on the link's thread: reads counters, nothing else."""
+        running = min(self._running, self._requests)
+        return EngineLoad(
+            running=running,
+            waiting=max(0, self._requests - running),
+            free_blocks=self._retention.free,
+            leased_blocks=self._retention.blocks,
+        )
+
+
+_KEPT = {RequestStatus.FINISHED_STOPPED, RequestStatus.FINISHED_LENGTH_CAPPED, RequestStatus.FINISHED_ABORTED}

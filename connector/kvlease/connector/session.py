@@ -1,0 +1,177 @@
+"""Keeps an engine's session with the registry: opens, announces, beats, and opens again after whatever happens.
+
+Runs on the link's event loop. The rules of holding and freeing are `owner.Owner`'s; this is the conversation about
+them.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+import structlog
+from google.protobuf.duration_pb2 import Duration
+
+from kvlease.client import errors
+from kvlease.client.engine import EngineRegistryClient
+from kvlease.connector.clock import Clock
+from kvlease.connector.owner import Owner
+from kvlease.v1.registry_pb2 import (
+    AnnounceLeasesRequest,
+    AnnounceStatus,
+    CloseSessionRequest,
+    Engine,
+    EngineLoad,
+    HeartbeatRequest,
+    OpenSessionRequest,
+    OpenSessionResponse,
+    ReleaseAllRequest,
+    SessionCredential,
+)
+
+log = structlog.get_logger()
+
+ANNOUNCE_BATCH = 256
+RETRY_FIRST, RETRY_LAST = 0.1, 2.0  # seconds between attempts to open a session
+
+
+class Session:
+    """One engine's session, for as long as the engine lives."""
+
+    def __init__(
+        self,
+        registry: EngineRegistryClient,
+        engine: Engine,
+        owner: Owner,
+        *,
+        load: Callable[[], EngineLoad],
+        wake: Callable[[], None],
+        clock: Clock,
+    ) -> None:
+        """Connects nothing; *load* and *wake* are called on the event loop."""
+        self._registry, self._engine, self._owner = registry, engine, owner
+        self._load, self._wake, self._clock = load, wake, clock
+        self._beat_now = asyncio.Event()
+        self._reclaim_blocks = 0
+        self._opened: OpenSessionResponse | None = None
+        self._healthy = False
+        self.draining = False
+
+    @property
+    def credential(self) -> SessionCredential | None:
+        """What proves the session to the registry; None while there is none or the registry does not answer."""
+        return self._opened.credential if self._opened and self._healthy else None
+
+    async def keep(self) -> None:
+        """Opens a session and keeps it, until cancelled."""
+        pause = RETRY_FIRST
+        while True:
+            try:
+                opened = await self._open()
+                pause = RETRY_FIRST
+                await self._beat(opened)
+            except errors.SessionNotFound:
+                log.info("session lost", engine=self._engine.ref.engine_id)
+            except errors.KvleaseError as error:
+                log.warning("registry unreachable", error=str(error), reason=error.reason, retry_in=pause)
+                await self._pause(pause)
+                pause = min(2 * pause, RETRY_LAST)
+            finally:
+                self._healthy = False
+
+    def beat(self, reclaim_blocks: int = 0) -> None:
+        """Sends the next heartbeat at once, asking for *reclaim_blocks* back."""
+        self._reclaim_blocks = max(self._reclaim_blocks, reclaim_blocks)
+        self._beat_now.set()
+
+    async def close(self, wait: float) -> None:
+        """Gives all leases back and ends the session; waits up to *wait* seconds for readers."""
+        if (credential := self.credential) is None:
+            return
+        request = ReleaseAllRequest(credential=credential)
+        request.wait.FromMilliseconds(round(wait * 1000))
+        try:
+            await self._registry.release_all(request)
+            await self._registry.close_session(CloseSessionRequest(credential=credential))
+        except errors.KvleaseError as error:
+            log.warning("session not closed", error=str(error))
+
+    async def release_all(self, wait: float) -> None:
+        """Gives all leases back, waiting up to *wait* seconds for readers; what is still read is ordered free later.
+
+        Raises:
+            errors.KvleaseError: The registry did not answer; the leases stay.
+        """
+        if (credential := self.credential) is None:
+            raise errors.Unavailable("no session with the registry: leases end when its hold is over")
+        request = ReleaseAllRequest(credential=credential)
+        request.wait.FromMilliseconds(round(wait * 1000))
+        answer = await self._registry.release_all(request)
+        for lease_id in answer.released_lease_ids:
+            self._owner.over(lease_id, "released")
+        self._wake()
+
+    async def _open(self) -> OpenSessionResponse:
+        opened = await self._registry.open_session(OpenSessionRequest(engine=self._engine))
+        leases = self._owner.opened(seconds(opened.timing.hold), self._clock())
+        for start in range(0, len(leases), ANNOUNCE_BATCH):
+            batch = leases[start : start + ANNOUNCE_BATCH]
+            request = AnnounceLeasesRequest(credential=opened.credential, leases=batch)
+            for result in (await self._registry.announce_leases(request)).results:
+                if result.status != AnnounceStatus.ANNOUNCE_STATUS_KEPT:
+                    self._owner.over(result.lease_id, "over when announced")
+        self._opened, self._healthy = opened, True
+        log.info("session opened", engine=self._engine.ref.engine_id, boot_id=opened.boot_id, announced=len(leases))
+        self._wake()
+        return opened
+
+    async def _beat(self, opened: OpenSessionResponse) -> None:
+        interval = seconds(opened.timing.heartbeat_interval)
+        misses_left = 3
+        while True:
+            try:
+                await self._beat_once(opened, patience=interval)
+                misses_left = 3
+                self._healthy = True
+            except (errors.Unavailable, errors.DeadlineExceeded):
+                self._healthy = False
+                self._wake_if_silent()
+                misses_left -= 1
+                if not misses_left:
+                    raise
+            await self._pause(interval)
+
+    async def _beat_once(self, opened: OpenSessionResponse, *, patience: float) -> None:
+        number, freed = self._owner.report()
+        self._beat_now.clear()
+        reclaim, self._reclaim_blocks = self._reclaim_blocks, 0
+        answer = await self._registry.heartbeat(
+            HeartbeatRequest(
+                credential=opened.credential,
+                received_number=number,
+                load=self._load(),
+                reclaim_blocks=reclaim,
+                freed_lease_ids=freed,
+                draining=self.draining,
+            ),
+            timeout=patience,
+        )
+        if answer.boot_id != opened.boot_id:
+            raise errors.SessionNotFound("the registry was restarted")
+        self._owner.answered(answer.number, answer.orders, self._clock(), len(freed))
+        if self._owner.waiting:
+            self._wake()
+
+    def _wake_if_silent(self) -> None:
+        if self._owner.silent(self._clock()):
+            self._wake()
+
+    async def _pause(self, length: float) -> None:
+        """Waits *length* seconds, or until a heartbeat is wanted; frees by fail-safe are noticed meanwhile."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._beat_now.wait(), length)
+        self._wake_if_silent()
+
+
+def seconds(duration: Duration) -> float:
+    """Returns *duration* in seconds."""
+    return duration.seconds + duration.nanos * 1e-9

@@ -1,0 +1,80 @@
+"""What an operator sets for one engine: environment variables, or the same names in `kv_connector_extra_config`.
+
+The start flags of the published bi-directional set-up need no change; everything of ours has a default.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kvlease.connector.prefix import DigestKey
+
+DEFAULT_DIGEST_KEY = "kvlease"  # tells nobody's tokens only where nobody else can call the registry
+
+
+class SettingsError(ValueError):
+    """A setting cannot be used; the message says which, and what it takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One engine's settings.
+
+    Attributes:
+        registry: Address of the registry (`KVLEASE_REGISTRY`).
+        router: Address of the router (`KVLEASE_ROUTER`).
+        http_url: Base URL under which gateways reach this engine's OpenAI server (`KVLEASE_HTTP_URL`).
+        engine_id: Stable name (`KVLEASE_ENGINE_ID`); empty: host and port of NIXL's side channel.
+        digest_key: Secret shared by all engines (`KVLEASE_DIGEST_KEY`).
+        wait: Seconds that a request may wait for the control plane in all (`KVLEASE_WAIT`).
+        free_watermark: Share of the KV blocks that is kept free of leases (`KVLEASE_FREE_WATERMARK`).
+        recompute_threshold: Fewer tokens than this are computed rather than read (`kv_recompute_threshold`).
+        bidirectional: Keep KV for later turns, and read it back (`bidirectional_kv_xfer`).
+    """
+
+    registry: str
+    router: str
+    http_url: str
+    engine_id: str
+    digest_key: DigestKey
+    wait: float
+    free_watermark: float
+    recompute_threshold: int
+    bidirectional: bool
+
+    @classmethod
+    def of(cls, extra: Mapping[str, Any], environment: Mapping[str, str]) -> "Settings":
+        """Reads settings; *extra* goes before *environment*.
+
+        Raises:
+            SettingsError: One of them cannot be used.
+        """
+
+        def get(name: str, default: str) -> str:
+            return str(extra.get(name.lower(), environment.get(name, default)))
+
+        try:
+            key = DigestKey(get("KVLEASE_DIGEST_KEY", DEFAULT_DIGEST_KEY).encode())
+        except ValueError as error:
+            raise SettingsError(f"KVLEASE_DIGEST_KEY: {error}") from error
+        return cls(
+            registry=get("KVLEASE_REGISTRY", "127.0.0.1:7440"),
+            router=get("KVLEASE_ROUTER", "127.0.0.1:7441"),
+            http_url=get("KVLEASE_HTTP_URL", "http://127.0.0.1:8000").rstrip("/"),
+            engine_id=get("KVLEASE_ENGINE_ID", ""),
+            digest_key=key,
+            wait=_number("KVLEASE_WAIT", get("KVLEASE_WAIT", "0.05"), most=10.0),
+            free_watermark=_number("KVLEASE_FREE_WATERMARK", get("KVLEASE_FREE_WATERMARK", "0.05"), most=1.0),
+            recompute_threshold=int(extra.get("kv_recompute_threshold", 64)),
+            bidirectional=bool(extra.get("bidirectional_kv_xfer", False)),
+        )
+
+
+def _number(name: str, text: str, *, most: float) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise SettingsError(f"{name} must be a number, not {text!r}") from None
+    if not 0 <= value <= most:
+        raise SettingsError(f"{name} must be between 0 and {most:g}, not {text}")
+    return value

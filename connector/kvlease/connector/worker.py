@@ -1,0 +1,78 @@
+"""The connector in vLLM's workers: stock NIXL reads, plus reads that the scheduler has thrown away."""
+
+from typing import Any
+
+from vllm.distributed.kv_transfer.kv_connector.v1.nixl.pull_worker import NixlPullConnectorWorker
+
+from kvlease.connector.versions import REPORTS_FAILED_REQUESTS
+
+
+class LeasingWorker(NixlPullConnectorWorker):  # type: ignore[misc]
+    """Reports requests as failed when the scheduler says so, whether their read has ended or never began."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Takes what the stock worker takes."""
+        super().__init__(*args, **kwargs)
+        self._thrown_away: dict[str, list[int]] = {}  # request id -> its block ids
+        self._abandoned: set[str] = set()  # their handshake may still end
+        self._invalid: set[int] = set()
+
+    def start_load_kv(self, metadata: Any) -> None:
+        """Starts reads; gives up those that the scheduler no longer waits for."""
+        for request_id in metadata.kvlease_abandoned:
+            self._abandon(request_id)
+        self._thrown_away |= metadata.kvlease_thrown_away
+        super().start_load_kv(metadata)
+
+    def get_finished(self) -> tuple[set[str], set[str]]:
+        """Adds what was thrown away to the requests that are done; the blocks count as invalid."""
+        if REPORTS_FAILED_REQUESTS:  # 0.32 calls `get_transfer_results`, and this only for compatibility
+            results = self.get_transfer_results()
+            return results.finished_sending, results.finished_recving
+        sent, received = super().get_finished()
+        received = self._without_abandoned(received)
+        thrown_away = self._take()
+        self._invalid.update(block_id for ids in thrown_away.values() for block_id in ids)
+        return sent, received | thrown_away.keys()
+
+    def get_block_ids_with_load_errors(self) -> set[int]:
+        """Adds the blocks of what was thrown away."""
+        invalid, self._invalid = self._invalid, set()
+        return super().get_block_ids_with_load_errors() | invalid  # type: ignore[no-any-return]
+
+    if REPORTS_FAILED_REQUESTS:
+
+        def get_transfer_results(self) -> Any:
+            """Adds what was thrown away, as failed."""
+            results = super().get_transfer_results()
+            thrown_away = self._take()
+            results.finished_recving = self._without_abandoned(results.finished_recving) | thrown_away.keys()
+            results.failed_recving |= thrown_away.keys()
+            return results
+
+    def _read_blocks_for_req(self, req_id: str, meta: Any) -> None:
+        if req_id in self._abandoned:  # its handshake came too late
+            self._abandoned.discard(req_id)
+            self._recving_metadata.pop(req_id, None)
+            return
+        super()._read_blocks_for_req(req_id, meta)
+
+    def _abandon(self, request_id: str) -> None:
+        """Forgets a read that takes too long. The scheduler keeps its blocks out of use for a while."""
+        handles = self._recving_transfers.pop(request_id, None)
+        if handles is None:
+            self._abandoned.add(request_id)
+            return
+        self._recving_metadata.pop(request_id, None)
+        for handle in handles:
+            self.nixl_wrapper.release_xfer_handle(handle)
+
+    def _without_abandoned(self, received: set[str]) -> set[str]:
+        """Drops reads whose handshake failed after they were abandoned: vLLM has heard of them already."""
+        late = received & self._abandoned
+        self._abandoned -= late
+        return received - late
+
+    def _take(self) -> dict[str, list[int]]:
+        thrown_away, self._thrown_away = self._thrown_away, {}
+        return thrown_away
