@@ -52,14 +52,15 @@ def settings_from(given: argparse.Namespace, environment: Mapping[str, str]) -> 
         raise ValueError(f"{given.listen} can be reached by others and is not encrypted; give --insecure to allow that")
     names = {field.name for field in fields(Settings)} & vars(given).keys()
     values: dict[str, Any] = {name: getattr(given, name) for name in names}
-    if key := _key(given.ticket_key_file, environment):
+    key = _key(given.ticket_key_file, environment)
+    if key is not None:
         values["ticket_key"] = key
     return Settings(**values, overload=Overload(given.overload_backlog, given.overload_blocks))
 
 
-def _key(file: Path | None, environment: Mapping[str, str]) -> bytes:
-    text = file.read_text() if file else environment.get(KEY_VARIABLE, "")
-    return text.strip().encode()
+def _key(file: Path | None, environment: Mapping[str, str]) -> bytes | None:
+    text = file.read_text() if file else environment.get(KEY_VARIABLE)
+    return None if text is None else text.strip().encode()
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -73,6 +73,7 @@ class Placer:
             holder = pool.decodes.get(turn.holder) if turn.holder not in turn.excluded else None
             if holder and not self._overload.applies(self._candidate(holder), map(self._candidate, engines)):
                 return holder, "holds the conversation"
+            engines = kept(engines, not_among({turn.holder}))
             why += ", its holder is overloaded" if holder else ", its holder is not available"
         return self._best(engines, (*LOAD, (PARTNERS, by_partners(pool.partners)))), why
 

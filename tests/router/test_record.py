@@ -1,0 +1,92 @@
+"""A turn only moves forward."""
+
+import asyncio
+
+import pytest
+
+from kvlease.router.errors import TicketNotFound
+from kvlease.router.record import Prefill, Record, State
+from kvlease.v1.lease_pb2 import PrefillReport
+from tests.router.test_ticket import SAMPLE
+
+REPORT = PrefillReport(prompt_tokens=10)
+
+
+@pytest.fixture
+def record() -> Record:
+    return Record(SAMPLE, 0.0, 60.0)
+
+
+def test_publishing_prefills_the_turn(record: Record) -> None:
+    record.publish("l1", REPORT)
+    record.publish("l1", REPORT)
+
+    assert (record.state, record.prefill, record.lease_id) == (State.PREFILLED, Prefill.PUBLISHED, "l1")
+
+
+def test_a_report_that_comes_after_the_answer_is_kept(record: Record) -> None:
+    record.complete()
+    record.publish("l1", REPORT)
+
+    assert (record.state, record.report) == (State.COMPLETED, REPORT)
+
+
+def test_nothing_is_published_for_a_turn_or_leg_that_was_cancelled(record: Record) -> None:
+    record.fail_prefill()
+    with pytest.raises(TicketNotFound):
+        record.publish("l1", REPORT)
+
+    record.cancel()
+    with pytest.raises(TicketNotFound):
+        record.publish("l1", REPORT)
+
+
+def test_what_prefill_has_published_stays_good_when_its_leg_fails_afterwards(record: Record) -> None:
+    record.publish("l1", REPORT)
+    record.fail_prefill()
+
+    assert record.prefill is Prefill.PUBLISHED
+
+
+def test_a_completed_turn_stays_completed(record: Record) -> None:
+    record.complete()
+    record.complete()
+
+    assert not record.cancel()
+    assert (record.state, record.over) == (State.COMPLETED, True)
+
+
+def test_a_cancelled_turn_cannot_be_completed(record: Record) -> None:
+    assert record.cancel()
+    assert record.cancel()
+
+    with pytest.raises(TicketNotFound):
+        record.complete()
+    assert record.prefill is Prefill.FAILED
+
+
+async def waiting(record: Record) -> asyncio.Task[None]:
+    task = asyncio.create_task(record.prefill_settled(60.0))
+    await asyncio.sleep(0)
+    assert not task.done()
+    return task
+
+
+async def test_whoever_waits_for_prefill_wakes_when_it_is_settled_or_the_turn_is_over(record: Record) -> None:
+    for settle in (lambda r: r.publish("l1", None), Record.fail_prefill, Record.complete, Record.cancel):
+        record = Record(SAMPLE, 0.0, 60.0)
+        task = await waiting(record)
+        settle(record)
+        await task
+
+
+async def test_a_wait_for_prefill_ends_by_itself(record: Record) -> None:
+    await record.prefill_settled(0.001)
+
+    assert record.prefill is Prefill.PENDING
+
+
+async def test_nobody_waits_for_what_is_settled(record: Record) -> None:
+    record.publish("l1", None)
+
+    await record.prefill_settled(60.0)
