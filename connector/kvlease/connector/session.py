@@ -7,6 +7,7 @@ them.
 import asyncio
 import contextlib
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 import structlog
 from google.protobuf.duration_pb2 import Duration
@@ -32,6 +33,7 @@ log = structlog.get_logger()
 
 ANNOUNCE_BATCH = 256
 RETRY_FIRST, RETRY_LAST = 0.1, 2.0  # seconds between attempts to open a session
+SERVING_POLL, SERVING_WITHIN = 0.1, 120.0  # seconds
 
 
 class Session:
@@ -62,7 +64,8 @@ class Session:
         return self._opened.credential if self._opened and self._healthy else None
 
     async def keep(self) -> None:
-        """Opens a session and keeps it, until cancelled."""
+        """Opens a session once the engine serves, and keeps one until cancelled."""
+        await self._serving()
         pause = RETRY_FIRST
         while True:
             try:
@@ -72,7 +75,8 @@ class Session:
             except errors.SessionNotFound:
                 log.info("session lost", engine=self._engine.ref.engine_id)
             except errors.KvleaseError as error:
-                log.warning("registry unreachable", error=str(error), reason=error.reason, retry_in=pause)
+                if pause == RETRY_FIRST:  # once per outage
+                    log.warning("registry unreachable, serving without leases", error=str(error), reason=error.reason)
                 await self._pause(pause)
                 pause = min(2 * pause, RETRY_LAST)
             finally:
@@ -109,6 +113,17 @@ class Session:
         for lease_id in answer.released_lease_ids:
             self._owner.over(lease_id, "released")
         self._wake()
+
+    async def _serving(self) -> None:
+        """Waits until the engine's HTTP server accepts connections: whoever is registered gets requests."""
+        url = urlsplit(self._engine.http_url)
+        for _ in range(round(SERVING_WITHIN / SERVING_POLL)):
+            with contextlib.suppress(OSError):
+                _, writer = await asyncio.open_connection(url.hostname, url.port or 80)
+                writer.close()
+                return
+            await asyncio.sleep(SERVING_POLL)
+        log.warning("http url not reachable from here, registered all the same", http_url=self._engine.http_url)
 
     async def _open(self) -> OpenSessionResponse:
         opened = await self._registry.open_session(OpenSessionRequest(engine=self._engine))
