@@ -1,0 +1,95 @@
+"""Starts a gateway: `kvlease-gateway`. The only reader of the command line and the environment."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+import structlog
+import uvloop
+
+from kvlease.gateway.http.limits import Limits
+from kvlease.gateway.service import create
+from kvlease.gateway.settings import Settings
+from kvlease.rpc import address, stop_signal
+from kvlease.rpc.logging import configure
+
+log = structlog.get_logger()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serves until SIGTERM or SIGINT. Returns 2 for settings that cannot be, 1 for an address that is taken."""
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    configure()
+    try:
+        settings = settings_from(given)
+    except ValueError as error:
+        parser.error(str(error))
+    try:
+        uvloop.run(serve(settings))
+    except OSError as error:
+        log.error("gateway not started", error=str(error))  # noqa: TRY400 - the message says it all
+        return 1
+    return 0
+
+
+async def serve(settings: Settings) -> None:
+    """Serves until a signal comes, then drains."""
+    async with create(settings) as gateway:
+        log.info(f"ready gateway {gateway.url}", router=settings.router)  # noqa: G004 - scripts wait for it
+        received = await stop_signal()
+        log.info("gateway stopping", signal=received.name, grace=settings.grace)
+
+
+def settings_from(given: argparse.Namespace) -> Settings:
+    """Returns the settings. Raises ValueError for what cannot be."""
+    if not (given.insecure or address.is_local(given.listen)):
+        raise ValueError(f"{given.listen} can be reached by others and is not encrypted; give --insecure to allow that")
+    values: dict[str, Any] = vars(given)
+    limits = {field.name: values[field.name] for field in fields(Limits) if field.name in values}
+    kept = {field.name: values[field.name] for field in fields(Settings) if field.name in values}
+    return Settings(**kept, limits=Limits(**limits))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="kvlease-gateway",
+        description="An OpenAI-compatible front over prefill and decode engines.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add, defaults = parser.add_argument, Settings()
+    environment = os.environ
+    add("--listen", default=defaults.listen, metavar="HOST:PORT", help="where to serve")
+    add("--router", default=environment.get("KVLEASE_ROUTER", defaults.router), metavar="HOST:PORT")
+    add("--registry", default=environment.get("KVLEASE_REGISTRY", defaults.registry), metavar="HOST:PORT")
+    for name, meaning in (
+        ("added-wait", "most that the control plane may add to one try of a request, in seconds"),
+        ("connect-timeout", "seconds to connect to an engine"),
+        ("silence-timeout", "seconds for which an engine may owe an answer and send nothing"),
+        ("lease-ttl", "shortest life of an unrenewed lease, in seconds; renewed every third of it"),
+        ("memory", "seconds for which an engine is tried that the registry has forgotten"),
+        ("grace", "seconds for answers in flight to end when stopping"),
+    ):
+        add(f"--{name}", type=float, default=getattr(defaults, name.replace("-", "_")), metavar="S", help=meaning)
+    add("--retries", type=int, default=defaults.retries, metavar="N", help="other decode engines to try")
+    add(
+        "--sequential-dispatch",
+        dest="concurrent_dispatch",
+        action="store_false",
+        help="send decode its request once prefill is done, not at the same time",
+    )
+    for name, meaning in (
+        ("head-bytes", "longest request line and headers"),
+        ("body-bytes", "longest body"),
+        ("connections", "most connections at a time"),
+    ):
+        add(f"--{name}", type=int, default=getattr(Limits(), name.replace("-", "_")), metavar="N", help=meaning)
+    add("--insecure", action="store_true", help="serve without encryption on other than this machine's own addresses")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,143 @@
+"""The routes."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Protocol, TypeAlias
+from urllib.parse import unquote
+
+import msgspec
+
+from kvlease.client.errors import KvleaseError
+from kvlease.gateway.errors import ApiError, bad_request, unavailable
+from kvlease.gateway.http.message import JSON, Request
+from kvlease.gateway.http.reply import Reply
+from kvlease.gateway.identity import checked
+from kvlease.gateway.metrics import CONTENT_TYPE
+from kvlease.gateway.plane import Plane
+from kvlease.gateway.prompt import CHAT, COMPLETIONS, read_prompt
+from kvlease.gateway.renewal import InFlight
+from kvlease.gateway.turn import Turn
+from kvlease.v1 import registry_pb2
+
+Tenancy: TypeAlias = Callable[[Request], str]
+"""The seam for authentication: from a request to its tenant, or ApiError."""
+Act: TypeAlias = Callable[[Request, Reply], Awaitable[None]]
+
+_CONVERSATIONS = "/v1/conversations/"
+_TIMEOUT = 2.0
+
+
+def trusting(request: Request) -> str:
+    """Serves everybody as one tenant: for networks where all callers are trusted."""
+    del request
+    return "default"
+
+
+class EndsConversations(Protocol):
+    """The registry's part."""
+
+    async def end_conversation(
+        self,
+        request: registry_pb2.EndConversationRequest,
+        *,
+        timeout: float,  # noqa: ASYNC109 - the client's
+        tenant: str,
+    ) -> registry_pb2.EndConversationResponse: ...
+
+
+class App:
+    """Answers every request, with an error in OpenAI's shape if need be."""
+
+    def __init__(self, plane: Plane, registry: EndsConversations, in_flight: InFlight, tenancy: Tenancy) -> None:
+        self._plane = plane
+        self._registry = registry
+        self._in_flight = in_flight
+        self._tenancy = tenancy
+        self._started = int(time.time())
+        self._routes: dict[str, dict[str, Act]] = {
+            CHAT: {"POST": self._complete},
+            COMPLETIONS: {"POST": self._complete},
+            "/v1/models": {"GET": self._models},
+            "/health": {"GET": self._health},
+            "/metrics": {"GET": self._metrics},
+            _CONVERSATIONS: {"DELETE": self._end_conversation},
+        }
+
+    async def __call__(self, request: Request, reply: Reply) -> None:
+        """Answers one request."""
+        route = _CONVERSATIONS if request.path.startswith(_CONVERSATIONS) else request.path
+        acts = self._routes.get(route)
+        with self._plane.metrics.in_flight.track_inprogress():
+            try:
+                await _act(acts, request)(request, reply)
+            except ApiError as error:
+                reply.send(error.status, error.headers(), error.body())
+            except asyncio.CancelledError:
+                self._plane.metrics.disconnects.inc()
+                raise
+        self._plane.metrics.answered(route if acts else "other", reply.status)
+
+    async def _complete(self, request: Request, reply: Reply) -> None:
+        tenant = self._tenancy(request)
+        prompt = read_prompt(request)
+        turn = Turn(self._plane, request, reply, prompt, tenant=tenant)
+        if not prompt.conversation:
+            await turn.run()
+            return
+        with self._in_flight.holding(tenant, prompt.conversation):
+            await turn.run()
+
+    async def _models(self, _request: Request, reply: Reply) -> None:
+        models = [
+            {"id": name, "object": "model", "created": self._started, "owned_by": "kvlease"}
+            for name in self._plane.directory.models()
+        ]
+        _send(reply, HTTPStatus.OK, {"object": "list", "data": models})
+
+    async def _health(self, _request: Request, reply: Reply) -> None:
+        if not self._plane.directory.models():
+            raise unavailable("no healthy decode engine is known")
+        _send(reply, HTTPStatus.OK, {"status": "ok"})
+
+    async def _metrics(self, _request: Request, reply: Reply) -> None:
+        reply.send(HTTPStatus.OK, [(b"content-type", CONTENT_TYPE)], self._plane.metrics.exposition())
+
+    async def _end_conversation(self, request: Request, reply: Reply) -> None:
+        tenant = self._tenancy(request)
+        name = unquote(request.path.removeprefix(_CONVERSATIONS))
+        if not checked(name, "conversation id"):
+            raise bad_request("no conversation id was given")
+        try:
+            ended = await self._registry.end_conversation(
+                registry_pb2.EndConversationRequest(conversation_id=name), timeout=_TIMEOUT, tenant=tenant
+            )
+        except KvleaseError as error:
+            raise unavailable(f"the conversation was not ended: {error}") from error
+        _send(
+            reply,
+            HTTPStatus.OK,
+            {"id": name, "object": "conversation.deleted", "deleted": True, "leases": ended.leases},
+        )
+
+
+def refuse(reply: Reply, status: HTTPStatus, reason: str) -> None:
+    """Answers a request that could not be read."""
+    error = ApiError(status, reason)
+    reply.send(error.status, error.headers(), error.body())
+
+
+def _act(acts: dict[str, Act] | None, request: Request) -> Act:
+    """Returns what answers the request. Raises ApiError."""
+    if acts is None:
+        raise ApiError(HTTPStatus.NOT_FOUND, f"there is nothing at {request.path[:256]}")
+    act = acts.get("GET" if request.method == "HEAD" else request.method)
+    if act is None:
+        allowed = ", ".join(acts)
+        raise ApiError(HTTPStatus.METHOD_NOT_ALLOWED, f"{request.method} is not allowed here: {allowed} is")
+    return act
+
+
+def _send(reply: Reply, status: HTTPStatus, value: object) -> None:
+    reply.send(status, [JSON], msgspec.json.encode(value))

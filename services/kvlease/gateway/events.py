@@ -1,0 +1,138 @@
+"""A stream of server-sent events, cut where a turn ends. Bytes in, bytes out, unchanged and in order.
+
+Most events pass as they come. Held back are: the first ones, while they say nothing yet; and the last ones, from the
+event that ends the last choice, until the turn is completed.
+"""
+
+import enum
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+_BOUNDARY = re.compile(rb"\r\n\r\n|\n\n|\n\r\n|\r\r")
+_FINISH = re.compile(rb'"finish_reason"\s*:\s*"([^"]*)"')
+_DATA = re.compile(rb"^data:[ ]?(.*?)\r?$", re.MULTILINE)
+# In a JSON string every quote has a backslash before it, so none of these can be part of what a model wrote.
+_MARKS = (b'"finish_reason":"', b'"finish_reason": "', b"[DONE]", b'data: {"error"', b'data:{"error"')
+_ERROR = re.compile(rb'^data:\s*\{\s*"error"\s*:', re.MULTILINE)
+_DONE = re.compile(rb"^data:\s*\[DONE\]", re.MULTILINE)
+
+
+class Stage(enum.Enum):
+    """How far a stream is."""
+
+    OPENING = enum.auto()
+    """Nothing was said yet."""
+    FLOWING = enum.auto()
+    ENDING = enum.auto()
+    """All choices have ended, or the stream said that it is done."""
+    FAILED = enum.auto()
+    """It said, before anything else, that there is no answer."""
+
+
+class EventStream:
+    """Follows one stream of an answer with so many choices."""
+
+    def __init__(self, choices: int) -> None:
+        self.stage = Stage.OPENING
+        self.finish_reasons: set[str] = set()
+        self.broken = False
+        """An error was told in the stream."""
+        self._open_choices = choices
+        self._held = b""
+        self._partial = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """Takes some bytes; returns those that may pass now."""
+        if self.stage is Stage.FLOWING and not self._partial and data.endswith(b"\n\n") and not _marked(data):
+            return data
+        events, self._partial = _cut(self._partial + data)
+        if self.stage is Stage.FLOWING and not _marked(events):
+            return events
+        passed = b""
+        for event in split(events):
+            self._follow(event)
+            self._held += event
+            if self.stage is Stage.FLOWING:
+                passed += self._held
+                self._held = b""
+        return passed
+
+    def open(self) -> bytes:
+        """Holds the opening back no longer; returns it."""
+        if self.stage is not Stage.OPENING or not self._held:
+            return b""
+        self.stage = Stage.FLOWING
+        opening, self._held = self._held, b""
+        return opening
+
+    def rest(self) -> bytes:
+        """Returns what is held back, to be called once the stream has ended."""
+        rest, self._held, self._partial = self._held + self._partial, b"", b""
+        return rest
+
+    def _follow(self, event: bytes) -> None:
+        if self.stage in (Stage.ENDING, Stage.FAILED):
+            return
+        reasons = _FINISH.findall(event)
+        self.finish_reasons.update(reason.decode() for reason in reasons)
+        self._open_choices -= len(reasons)
+        error = _ERROR.search(event) is not None
+        self.broken = self.broken or error
+        if self.stage is Stage.OPENING:
+            self._begin(event, over=error or _DONE.search(event) is not None)
+        if self._open_choices <= 0 or (self.stage is Stage.FLOWING and _DONE.search(event)):
+            self.stage = Stage.ENDING
+
+    def _begin(self, event: bytes, *, over: bool) -> None:
+        if over:
+            self.stage = Stage.FAILED
+        elif says_something(event):
+            self.stage = Stage.FLOWING
+
+
+def split(events: bytes) -> Iterator[bytes]:
+    """Yields whole events, each with its boundary."""
+    start = 0
+    for boundary in _BOUNDARY.finditer(events):
+        yield events[start : boundary.end()]
+        start = boundary.end()
+    if start < len(events):
+        yield events[start:]
+
+
+def payload(event: bytes) -> bytes:
+    """Returns the data of an event; empty for a comment."""
+    return b"\n".join(_DATA.findall(event))
+
+
+def says_something(event: bytes) -> bool:
+    """Tells whether an event carries a part of an answer. The first of a chat names the role and nothing else."""
+    data = payload(event)
+    if not data:
+        return False
+    try:
+        chunk: Any = msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        return True
+    if not isinstance(chunk, dict) or not isinstance(chunk.get("choices"), list):
+        return True
+    return any(isinstance(choice, dict) and _choice_says(choice) for choice in chunk["choices"])
+
+
+def _choice_says(choice: dict[str, Any]) -> bool:
+    delta = choice.get("delta") or {}
+    said = [value for name, value in delta.items() if name != "role"] if isinstance(delta, dict) else [delta]
+    return bool(choice.get("finish_reason") or choice.get("text") or any(said))
+
+
+def _marked(data: bytes) -> bool:
+    return any(mark in data for mark in _MARKS)
+
+
+def _cut(data: bytes) -> tuple[bytes, bytes]:
+    """Cuts behind the last whole event."""
+    end = max(data.rfind(mark) + len(mark) if mark in data else 0 for mark in (b"\n\n", b"\n\r\n", b"\r\r"))
+    return data[:end], data[end:]

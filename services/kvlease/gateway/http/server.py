@@ -1,0 +1,63 @@
+"""The server: listens, keeps its connections, and stops without cutting anybody off."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+from kvlease.gateway.http.connection import Handler, Refuse, ServerConnection
+from kvlease.gateway.http.limits import Limits
+
+_BACKLOG = 4096
+
+
+class Server:
+    """Serves one handler. `sweep` is to be called every second or so; nothing here waits by itself."""
+
+    def __init__(self, handler: Handler, *, refuse: Refuse, limits: Limits, clock: Callable[[], float]) -> None:
+        self.handler = handler
+        self.refuse = refuse
+        self.limits = limits
+        self.clock = clock
+        self.draining = False
+        self._connections: set[ServerConnection] = set()
+        self._listener: asyncio.Server | None = None
+        self._empty = asyncio.Event()
+        self._empty.set()
+
+    async def listen(self, host: str, port: int) -> int:
+        """Starts to listen; returns the port. Raises OSError when the address is taken."""
+        loop = asyncio.get_running_loop()
+        self._listener = await loop.create_server(lambda: ServerConnection(self), host, port, backlog=_BACKLOG)
+        bound: int = self._listener.sockets[0].getsockname()[1]
+        return bound
+
+    def joined(self, connection: ServerConnection) -> bool:
+        """Counts a new connection; False: it is one too many."""
+        self._connections.add(connection)
+        self._empty.clear()
+        return len(self._connections) <= self.limits.connections
+
+    def left(self, connection: ServerConnection) -> None:
+        """Forgets a connection."""
+        self._connections.discard(connection)
+        if not self._connections:
+            self._empty.set()
+
+    def sweep(self) -> None:
+        """Gives up the connections whose time is over."""
+        now = self.clock()
+        for connection in [each for each in self._connections if each.deadline <= now]:
+            connection.expire()
+
+    async def drain(self, grace: float) -> None:
+        """Listens no more, lets what is being answered end within *grace* seconds, then closes all connections."""
+        self.draining = True
+        if self._listener is not None:
+            self._listener.close()
+        for connection in list(self._connections):
+            connection.drain()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._empty.wait(), grace)
+        for connection in list(self._connections):
+            connection.abort()
+        await self._empty.wait()

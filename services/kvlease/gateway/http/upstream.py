@@ -1,0 +1,221 @@
+"""One connection to an engine, and the answer that comes over it."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeAlias, cast
+
+import httptools
+
+from kvlease.gateway.http.message import Headers
+from kvlease.gateway.http.sockets import keep_alive
+
+Sink: TypeAlias = Callable[[bytes], None]
+"""Takes some of an answer's body."""
+
+_FINAL = 200  # statuses below are interim answers
+
+
+class UpstreamError(Exception):
+    """The engine could not be reached, or its answer broke off."""
+
+
+class Unreachable(UpstreamError):
+    """No connection could be made."""
+
+
+class Lost(UpstreamError):
+    """The connection broke before the answer was whole."""
+
+
+class Stale(Lost):
+    """A kept connection broke before a byte of the answer came: as a rule it was closed while idle."""
+
+
+class Answer:
+    """An answer whose head has come. Its body goes to the sink, once there is one; until then it is kept."""
+
+    def __init__(self, status: int, headers: Headers, connection: "UpstreamConnection") -> None:
+        self.status = status
+        self.headers = headers
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when the body is whole; fails with `Lost`."""
+        self._connection = connection
+        self._over = False
+        self._kept: list[bytes] = []
+        self._sink: Sink = self._kept.append
+
+    def attach(self, sink: Sink) -> None:
+        """Names who takes the body, what has come of it first."""
+        self._sink = sink
+        for data in self._kept:
+            sink(data)
+        self._kept.clear()
+
+    async def read(self) -> bytes:
+        """Returns the whole body. Raises Lost."""
+        await self.done
+        return b"".join(self._kept)
+
+    def abort(self) -> None:
+        """Closes the connection unless the answer is whole: the engine drops the request."""
+        if not self._over:
+            self._connection.abort()
+
+    def pause(self) -> None:
+        """Takes no more from the engine for now."""
+        if not self._over:
+            self._connection.pause()
+
+    def resume(self) -> None:
+        """Goes on taking from the engine."""
+        if not self._over:
+            self._connection.resume()
+
+    def take(self, data: bytes) -> None:
+        """Takes some of the body. For the connection."""
+        self._sink(data)
+
+    def finish(self, error: Lost | None) -> None:
+        """Ends the body. For the connection."""
+        self._over = True
+        if self.done.done():
+            return  # who waited was cancelled
+        if error is None:
+            self.done.set_result(None)
+        else:
+            self.done.set_exception(error)
+            self.done.exception()  # marks it as seen: nobody may be waiting
+
+
+class UpstreamConnection(asyncio.Protocol):
+    """A connection to an engine; carries one request at a time."""
+
+    def __init__(self, release: "Callable[[UpstreamConnection], None]") -> None:
+        """Calls *release* whenever an answer is whole and the connection may carry another request."""
+        self.closed = False
+        self.peer: object = None
+        """Who is asked."""
+        self.idle_since = 0.0
+        self._release = release
+        self._parser = httptools.HttpResponseParser(self)
+        self._transport: asyncio.Transport
+        self._waiter: asyncio.Future[Answer] | None = None
+        self._answer: Answer | None = None
+        self._headers: Headers = []
+        self._paused = False
+        self._received = 0
+        self._quiet = Quiet()
+
+    async def ask(self, request: bytes, peer: object) -> Answer:
+        """Sends a request and waits for the head of its answer. Raises Lost."""
+        self.peer = peer
+        kept, before = self._received > 0, self._received
+        self._waiter = asyncio.get_running_loop().create_future()
+        self._transport.write(request)
+        try:
+            return await self._waiter
+        except Lost as error:
+            if kept and self._received == before:
+                raise Stale(str(error)) from error
+            raise
+        except asyncio.CancelledError:
+            self.abort()
+            raise
+        finally:
+            self._waiter = None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a request was sent and the head of its answer has not come."""
+        return self._waiter is not None
+
+    def silence(self, now: float) -> float:
+        """Returns for how many seconds nothing has come though something is due, as far as calls of this can tell."""
+        due = not self._paused and (self.waiting or self._answer is not None)
+        return self._quiet.since(now, self._received if due else None)
+
+    def pause(self) -> None:
+        """Reads no more for now."""
+        if not self._paused and not self.closed:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        """Reads on."""
+        if self._paused and not self.closed:
+            self._paused = False
+            self._transport.resume_reading()
+
+    def abort(self, reason: str = "") -> None:
+        """Closes at once; what is asked here fails with the reason, if there is one."""
+        self.closed = True
+        if reason:
+            self._fail(Lost(reason))
+        self._transport.abort()
+
+    # asyncio's calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        keep_alive(transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._received += 1
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self.abort(f"the engine's answer is no HTTP: {error}")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+        self._fail(Lost(f"the engine closed the connection: {exc or 'end of stream'}"))
+
+    # the parser's calls
+
+    def on_message_begin(self) -> None:
+        self._headers = []
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if status < _FINAL or self._waiter is None or self._waiter.done():
+            return
+        self._answer = Answer(status, self._headers, self)
+        self._waiter.set_result(self._answer)
+
+    def on_body(self, data: bytes) -> None:
+        if self._answer is not None:
+            self._answer.take(data)
+
+    def on_message_complete(self) -> None:
+        answer, self._answer = self._answer, None
+        if answer is None:
+            return
+        self.resume()
+        answer.finish(None)
+        if self._parser.should_keep_alive():
+            self._release(self)
+        else:
+            self.abort()
+
+    def _fail(self, error: Lost) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(error)
+        if self._answer is not None:
+            self._answer.finish(error)
+
+
+class Quiet:
+    """Tells for how long a number has not changed, asked now and then."""
+
+    def __init__(self) -> None:
+        self._number: int | None = None
+        self._since = 0.0
+
+    def since(self, now: float, number: int | None) -> float:
+        """Returns the seconds since *number* was first seen; None never counts as unchanged."""
+        if number is None or number != self._number:
+            self._number, self._since = number, now
+        return now - self._since

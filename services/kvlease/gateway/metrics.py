@@ -1,0 +1,67 @@
+"""What the gateway counts, for Prometheus. No label takes what a client chooses."""
+
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from kvlease.v1 import lease_pb2
+
+CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
+_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30, 60)
+_MOST_REASONS = 32
+_LONGEST_REASON = 64
+
+
+class Metrics:
+    """Counters of one gateway, in a registry of its own."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._registry = CollectorRegistry()
+        self._requests = self._counter("requests", "Requests answered, by route and status.", "route", "code")
+        self.in_flight = Gauge("kvlease_gateway_in_flight", "Requests being served.", registry=self._registry)
+        self._first_byte = Histogram(
+            "kvlease_gateway_first_byte_seconds",
+            "From a completion request's arrival to the first byte of its answer.",
+            buckets=_BUCKETS,
+            registry=self._registry,
+        )
+        tokens = self._counter("prompt_tokens", "Prompt tokens, by how prefill came by their KV.", "source")
+        self._reused, self._local, self._computed = (tokens.labels(s) for s in ("reused", "local", "computed"))
+        self._misses = self._counter("misses", "Turns of which prefill reused less than it could have.", "reason")
+        self._reasons: set[str] = set()
+        self.retries = self._counter("retries", "Tries of a turn that decode failed before it said anything.")
+        self.prefill_failures = self._counter("prefill_failures", "Prefill legs that failed; decode worked alone.")
+        self.unrouted = self._counter("unrouted", "Turns served without the router.")
+        self.disconnects = self._counter("disconnects", "Requests whose client left before the answer was whole.")
+
+    def answered(self, route: str, code: int) -> None:
+        """Counts a request."""
+        self._requests.labels(route, str(code)).inc()
+
+    def first_byte(self, begun: float) -> None:
+        """Notes that the answer of a request that came at *begun* begins now."""
+        self._first_byte.observe(self._clock() - begun)
+
+    def prefilled(self, report: lease_pb2.PrefillReport) -> None:
+        """Counts a prompt."""
+        self._reused.inc(report.reused_tokens)
+        self._local.inc(report.local_tokens)
+        self._computed.inc(report.computed_tokens)
+        if report.miss_reason:
+            self._misses.labels(self._bounded(report.miss_reason)).inc()
+
+    def exposition(self) -> bytes:
+        """Returns all of it in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+    def _bounded(self, reason: str) -> str:
+        """Returns the reason, cut; "other" once there were too many different ones."""
+        reason = reason[:_LONGEST_REASON]
+        if reason not in self._reasons and len(self._reasons) >= _MOST_REASONS:
+            return "other"
+        self._reasons.add(reason)
+        return reason
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"kvlease_gateway_{name}", text, labels, registry=self._registry)

@@ -1,0 +1,123 @@
+"""Puts a gateway together, for its own process or for one with other services."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+import structlog
+
+from kvlease.client.engine import EngineRegistryClient, EngineRouterClient
+from kvlease.gateway.app import App, EndsConversations, Tenancy, refuse, trusting
+from kvlease.gateway.background import Background
+from kvlease.gateway.breaker import Breaker
+from kvlease.gateway.directory import Directory
+from kvlease.gateway.engines import Engines, Lists
+from kvlease.gateway.http.pool import Pool
+from kvlease.gateway.http.server import Server
+from kvlease.gateway.metrics import Metrics
+from kvlease.gateway.plan import Planner, Routes
+from kvlease.gateway.plane import Plane
+from kvlease.gateway.renewal import InFlight, Renewer, Renews
+from kvlease.gateway.settings import Settings
+from kvlease.gateway.tickets import Ends, Tickets
+from kvlease.rpc import address
+
+_TICK = 1.0
+_LAST_WORDS = 2.0  # for tickets still to be cancelled when the gateway stops
+
+log = structlog.get_logger()
+
+
+class Router(Routes, Ends, Protocol):
+    """What the gateway asks of a router."""
+
+
+class Registry(Lists, Renews, EndsConversations, Protocol):
+    """What the gateway asks of a registry."""
+
+
+class Gateway:
+    """A gateway that serves."""
+
+    def __init__(self, server: Server, url: str, grace: float) -> None:
+        self.url = url
+        self._server = server
+        self._grace = grace
+
+    async def drain(self) -> None:
+        """Takes no new request and lets those in flight end, within the grace."""
+        await self._server.drain(self._grace)
+
+
+@asynccontextmanager
+async def create(settings: Settings, *, tenancy: Tenancy = trusting) -> AsyncIterator[Gateway]:
+    """Serves on the running event loop until left; other services may share the loop.
+
+    Leaving drains it. Raises OSError when the address is taken.
+    """
+    router, registry = EngineRouterClient(settings.router), EngineRegistryClient(settings.registry)
+    try:
+        async with assemble(settings, router, registry, tenancy=tenancy) as gateway:
+            yield gateway
+    finally:
+        await router.close()
+        await registry.close()
+
+
+@asynccontextmanager
+async def assemble(
+    settings: Settings,
+    router: Router,
+    registry: Registry,
+    *,
+    tenancy: Tenancy = trusting,
+    clock: Callable[[], float] = time.monotonic,
+) -> AsyncIterator[Gateway]:
+    """Does what `create` does with any router and registry."""
+    breaker = Breaker(clock=clock)
+    directory = Directory(memory=settings.memory, clock=clock)
+    background = Background()
+    pool = Pool(clock=clock, connect_timeout=settings.connect_timeout, silence_timeout=settings.silence_timeout)
+    plane = Plane(
+        settings=settings,
+        planner=Planner(router, directory, breaker),
+        tickets=Tickets(router, breaker, background),
+        pool=pool,
+        directory=directory,
+        metrics=Metrics(clock),
+        background=background,
+        clock=clock,
+    )
+    in_flight = InFlight(settings.lease_ttl / 3, clock)
+    server = Server(App(plane, registry, in_flight, tenancy), refuse=refuse, limits=settings.limits, clock=clock)
+    engines, renewer = Engines(registry, directory, pool), Renewer(registry, in_flight)
+
+    async def sweep() -> None:
+        server.sweep()
+        pool.sweep()
+
+    host, _, port = settings.listen.rpartition(":")
+    bound = await server.listen(host.strip("[]"), int(port))
+    loops = [asyncio.create_task(_every(_TICK, act)) for act in (engines.look, renewer.renew, sweep)]
+    gateway = Gateway(server, f"http://{address.with_port(settings.listen, bound)}", settings.grace)
+    try:
+        yield gateway
+    finally:
+        await gateway.drain()
+        await background.drain(_LAST_WORDS)
+        for loop in loops:
+            loop.cancel()
+        await asyncio.gather(*loops, return_exceptions=True)
+        pool.close()
+
+
+async def _every(seconds: float, act: Callable[[], Awaitable[None]]) -> None:
+    """Does something again and again; a fault of ours is logged and does not end it."""
+    while True:
+        try:
+            await act()
+        except Exception:
+            log.exception("periodic work failed")
+        await asyncio.sleep(seconds)

@@ -1,0 +1,70 @@
+"""Ends tickets at the router."""
+
+from typing import Protocol
+
+import structlog
+
+from kvlease.client.errors import KvleaseError
+from kvlease.gateway.background import Background
+from kvlease.gateway.breaker import Breaker
+from kvlease.gateway.budget import Budget
+from kvlease.v1 import lease_pb2, router_pb2
+
+_CANCEL_TIMEOUT = 2.0
+
+log = structlog.get_logger()
+
+
+class Ends(Protocol):
+    """The router's part in ending turns."""
+
+    async def complete_ticket(
+        self,
+        request: router_pb2.CompleteTicketRequest,
+        *,
+        timeout: float,  # noqa: ASYNC109 - the client's
+        tenant: str,
+    ) -> router_pb2.CompleteTicketResponse: ...
+
+    async def cancel_ticket(
+        self,
+        request: router_pb2.CancelTicketRequest,
+        *,
+        timeout: float,  # noqa: ASYNC109 - the client's
+        tenant: str,
+    ) -> router_pb2.CancelTicketResponse: ...
+
+
+class Tickets:
+    """Completes and cancels. A router that does not answer loses nothing but time: its leases lapse by themselves."""
+
+    def __init__(self, router: Ends, breaker: Breaker, background: Background) -> None:
+        self._router = router
+        self._breaker = breaker
+        self._background = background
+
+    async def complete(
+        self, ticket: str, stop_reason: lease_pb2.StopReason.ValueType, *, tenant: str, budget: Budget
+    ) -> lease_pb2.PrefillReport | None:
+        """Ends an answered turn; returns what is known of its prefill, None also if the router keeps silent."""
+        if not ticket or not self._breaker.allows():
+            return None
+        request = router_pb2.CompleteTicketRequest(ticket=ticket, stop_reason=stop_reason)
+        try:
+            with budget.spend() as left:
+                response = await self._router.complete_ticket(request, timeout=left, tenant=tenant)
+        except KvleaseError as error:
+            log.warning("ticket not completed", error=str(error))
+            return None
+        return response.report if response.HasField("report") else None
+
+    def cancel(self, ticket: str, leg: router_pb2.Leg.ValueType, *, tenant: str) -> None:
+        """Ends a turn that will not be answered, or one leg of it; does not wait."""
+        if ticket:
+            self._background.start(self._cancel(router_pb2.CancelTicketRequest(ticket=ticket, leg=leg), tenant))
+
+    async def _cancel(self, request: router_pb2.CancelTicketRequest, tenant: str) -> None:
+        try:
+            await self._router.cancel_ticket(request, timeout=_CANCEL_TIMEOUT, tenant=tenant)
+        except KvleaseError as error:
+            log.warning("ticket not cancelled", error=str(error))
