@@ -26,12 +26,12 @@ class FakeRegistry:
         await self._called("engines")
         return list(self.fleet)
 
-    async def branches(self, tenant: str, conversation_id: str) -> Sequence[Branch]:
+    async def branches(self, tenant: str, conversation_id: str, _wait: float) -> Sequence[Branch]:
         await self._called("branches")
         return self.held.get((tenant, conversation_id), [])
 
     async def end_turn(
-        self, terms: Terms, outcome: TurnOutcome.ValueType, _stop_reason: StopReason.ValueType
+        self, terms: Terms, outcome: TurnOutcome.ValueType, _stop_reason: StopReason.ValueType, _wait: float
     ) -> PrefillReport | None:
         await self._called("end_turn")
         self.ended.append((terms.ticket_id, TurnOutcome.Name(outcome).removeprefix("TURN_OUTCOME_")))

@@ -13,6 +13,8 @@ from tests.router.registries import FakeRegistry
 from tests.router.test_ticket import SAMPLE
 from tests.support.clock import FakeClock
 
+WAIT = 0.05
+
 
 class Guarded:
     """A guarded registry whose calls are counted."""
@@ -20,14 +22,14 @@ class Guarded:
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.inner = FakeRegistry()
-        self.registry = GuardedRegistry(self.inner, Breaker(self.clock))
+        self.registry = GuardedRegistry(self.inner, Breaker(self.clock), fair=WAIT / 2)
 
-    async def asked(self, times: int) -> int:
+    async def asked(self, times: int, wait: float = WAIT) -> int:
         """Asks; returns how many calls came through."""
         before = len(self.inner.calls)
         for _ in range(times):
             try:
-                await self.registry.branches("a", "c")
+                await self.registry.branches("a", "c", wait)
             except (RegistryUnreachable, RegistryRefused):
                 continue
         return len(self.inner.calls) - before
@@ -54,6 +56,12 @@ async def test_a_failure_now_and_then_is_no_outage(guarded: Guarded) -> None:
         await guarded.asked(TRIP_AFTER - 1)
         guarded.inner.error = None
         assert await guarded.asked(1) == 1
+
+
+async def test_a_caller_in_a_hurry_proves_no_outage(guarded: Guarded) -> None:
+    guarded.inner.error = RegistryUnreachable("not in time")
+
+    assert await guarded.asked(10, wait=WAIT / 10) == 10
 
 
 async def test_one_call_per_pause_tries_a_lost_registry(guarded: Guarded) -> None:
@@ -86,7 +94,7 @@ async def test_ends_of_turns_are_guarded_and_the_list_of_engines_is_not(guarded:
     guarded.inner.error = None
 
     with pytest.raises(RegistryUnreachable):
-        await guarded.registry.end_turn(SAMPLE, TURN_OUTCOME_COMPLETED, STOP_REASON_ANSWERED)
+        await guarded.registry.end_turn(SAMPLE, TURN_OUTCOME_COMPLETED, STOP_REASON_ANSWERED, WAIT)
     assert await guarded.registry.engines() == []
 
 

@@ -33,14 +33,14 @@ async def test_what_the_registry_knows_counts(registry: FakeRegistry, holdings: 
     registry.held["a", "c"] = [SIDE, MAIN]
     holdings.remember("a", "c", key("d2"))
 
-    assert await holdings.find("a", "c", 0) == Holding(key("d0"), 20_000, 8)
+    assert await holdings.find("a", "c", 0, 0.05) == Holding(key("d0"), 20_000, 8)
 
 
 async def test_without_a_lease_the_last_turns_engine_is_the_best_guess(holdings: Holdings) -> None:
     holdings.remember("a", "c", key("d2"))
 
-    assert await holdings.find("a", "c", 0) == Holding(key("d2"))
-    assert await holdings.find("b", "c", 0) == Holding(None)
+    assert await holdings.find("a", "c", 0, 0.05) == Holding(key("d2"))
+    assert await holdings.find("b", "c", 0, 0.05) == Holding(None)
 
 
 @pytest.mark.parametrize(("error", "reachable"), [(RegistryUnreachable("down"), False), (RegistryRefused("no"), True)])
@@ -50,12 +50,12 @@ async def test_without_an_answer_too(
     registry.error = error
     holdings.remember("a", "c", key("d2"))
 
-    assert await holdings.find("a", "c", 0) == Holding(key("d2"), reachable=reachable)
+    assert await holdings.find("a", "c", 0, 0.05) == Holding(key("d2"), reachable=reachable)
 
 
 async def test_the_conversations_used_last_are_remembered(holdings: Holdings) -> None:
     for conversation in ("c1", "c2", "c1", "c3"):
         holdings.remember("a", conversation, key("d2"))
 
-    assert (await holdings.find("a", "c1", 0)).holder == key("d2")
-    assert (await holdings.find("a", "c2", 0)).holder is None
+    assert (await holdings.find("a", "c1", 0, 0.05)).holder == key("d2")
+    assert (await holdings.find("a", "c2", 0, 0.05)).holder is None

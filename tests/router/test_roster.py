@@ -92,6 +92,17 @@ async def test_a_call_that_its_first_caller_left_goes_on_for_the_others(watched:
     assert watched.roster.reachable
 
 
+async def test_a_fault_of_ours_is_logged_and_does_not_end_the_polling(watched: Watched) -> None:
+    watched.registry.error = KeyError("a bug")
+    with capture_logs() as lines:
+        await watched.roster.refresh()
+    watched.registry.error = None
+    await watched.roster.refresh()
+
+    assert (lines[0]["event"], lines[0]["exc_info"]) == ("engines not understood", True)
+    assert watched.roster.reachable
+
+
 async def test_it_runs_for_ever_at_its_interval(watched: Watched) -> None:
     intervals: list[float] = []
 

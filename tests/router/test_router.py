@@ -43,7 +43,6 @@ class Bench:
             tickets=self.tickets,
             dispatched=self.dispatched,
             key=KEY,
-            wait=0.05,
             lifetime=3600.0,
             clock=self.clock,
         )
@@ -56,6 +55,7 @@ class Bench:
             model=MODEL,
             prompt_tokens=0,
             excluded=frozenset(),
+            wait=0.05,
         )
         return await self.router.route(replace(ask, **changes))
 

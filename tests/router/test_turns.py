@@ -22,6 +22,7 @@ P, D = EngineKey("p0", "1"), EngineKey("d0", "1")
 TERMS = Terms(ticket_id="t", tenant="a", conversation_id="c", prefill=P, decode=D, base_generation=0, lifetime=60.0)
 TICKET = KEY.seal(TERMS)
 ALONE = KEY.seal(replace(TERMS, prefill=None))
+WAIT = 0.05
 REPORT = PrefillReport(prompt_tokens=10, reused_tokens=8)
 
 
@@ -37,7 +38,7 @@ class Bench:
         self.dispatched.routed(TERMS)
 
     async def complete(self, tenant: str = "a") -> PrefillReport | None:
-        return await self.turns.complete(TICKET, tenant, STOP_REASON_ANSWERED)
+        return await self.turns.complete(TICKET, tenant, STOP_REASON_ANSWERED, WAIT)
 
     @property
     def load(self) -> tuple[int, int]:
@@ -68,9 +69,9 @@ async def test_a_forged_ticket_moves_nothing(bench: Bench) -> None:
 
     for call in (
         bench.turns.resolve(forged, D, 0.0),
-        bench.turns.complete(forged, "a", STOP_REASON_ANSWERED),
-        bench.turns.cancel(forged, "a"),
-        bench.turns.cancel_prefill(forged, "a"),
+        bench.turns.complete(forged, "a", STOP_REASON_ANSWERED, WAIT),
+        bench.turns.cancel(forged, "a", WAIT),
+        bench.turns.cancel_prefill(forged, "a", WAIT),
     ):
         with pytest.raises(TicketForged):
             await call
@@ -95,10 +96,18 @@ async def test_decode_waits_for_prefill_to_publish(bench: Bench) -> None:
 async def test_decode_waits_no_longer_when_the_prefill_leg_is_cancelled(bench: Bench) -> None:
     waiting = asyncio.create_task(bench.turns.resolve(TICKET, D, 60.0))
     await asyncio.sleep(0)
-    await bench.turns.cancel_prefill(TICKET, "a")
+    await bench.turns.cancel_prefill(TICKET, "a", WAIT)
 
     assert (await waiting).prefill is Prefill.FAILED
     assert bench.registry.ended == [("t", "PREFILL_FAILED")]
+
+
+async def test_a_stopping_router_lets_nobody_wait(bench: Bench) -> None:
+    waiting = asyncio.create_task(bench.turns.resolve(TICKET, D, 60.0))
+    await asyncio.sleep(0)
+    bench.tickets.release()
+
+    assert (await waiting).prefill is Prefill.PENDING
 
 
 async def test_an_end_is_told_to_the_registry(bench: Bench) -> None:
@@ -109,8 +118,8 @@ async def test_an_end_is_told_to_the_registry(bench: Bench) -> None:
 
 
 async def test_a_cancelled_turn_is_over(bench: Bench) -> None:
-    await bench.turns.cancel(TICKET, "a")
-    await bench.turns.cancel(TICKET, "a")
+    await bench.turns.cancel(TICKET, "a", WAIT)
+    await bench.turns.cancel(TICKET, "a", WAIT)
 
     assert bench.registry.ended == [("t", "CANCELLED")] * 2
     with pytest.raises(TicketNotFound):
@@ -121,8 +130,8 @@ async def test_a_cancelled_turn_is_over(bench: Bench) -> None:
 
 async def test_cancelling_what_was_answered_changes_nothing(bench: Bench) -> None:
     await bench.complete()
-    await bench.turns.cancel(TICKET, "a")
-    await bench.turns.cancel_prefill(TICKET, "a")
+    await bench.turns.cancel(TICKET, "a", WAIT)
+    await bench.turns.cancel_prefill(TICKET, "a", WAIT)
 
     assert bench.registry.ended == [("t", "COMPLETED")]
 
@@ -146,7 +155,7 @@ async def test_a_turn_ends_without_the_registry(bench: Bench, error: Exception) 
     bench.turns.publish(TICKET, P, "l1", REPORT)
     bench.registry.error = error
 
-    await bench.turns.cancel_prefill(TICKET, "a")
+    await bench.turns.cancel_prefill(TICKET, "a", WAIT)
     assert await bench.complete() == REPORT
     assert bench.turns.known("t", "a").state is State.COMPLETED
 
@@ -160,17 +169,21 @@ async def test_a_turn_counts_as_load_until_its_end(bench: Bench) -> None:
 
 
 async def test_a_cancelled_turn_is_no_load(bench: Bench) -> None:
-    await bench.turns.cancel_prefill(TICKET, "a")
+    await bench.turns.cancel_prefill(TICKET, "a", WAIT)
     assert bench.load == (0, 1)
 
-    await bench.turns.cancel(TICKET, "a")
+    await bench.turns.cancel(TICKET, "a", WAIT)
     assert bench.load == (0, 0)
 
 
 async def test_another_tenants_ticket_is_not_found(bench: Bench) -> None:
     await bench.turns.resolve(TICKET, D, 0.0)
 
-    for call in (bench.complete("b"), bench.turns.cancel(TICKET, "b"), bench.turns.cancel_prefill(TICKET, "b")):
+    for call in (
+        bench.complete("b"),
+        bench.turns.cancel(TICKET, "b", WAIT),
+        bench.turns.cancel_prefill(TICKET, "b", WAIT),
+    ):
         with pytest.raises(TicketNotFound):
             await call
     with pytest.raises(TicketNotFound):

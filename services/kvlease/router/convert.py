@@ -38,7 +38,7 @@ PREFILL_STATES = {
 }
 
 
-def ask(request: router_pb2.RouteRequest, tenant: str) -> Ask:
+def ask(request: router_pb2.RouteRequest, tenant: str, wait: float) -> Ask:
     """Returns what is to be routed. Raises Malformed."""
     _check(
         *_text("request_id", request.request_id, MAX_REQUEST_ID_BYTES),
@@ -53,6 +53,7 @@ def ask(request: router_pb2.RouteRequest, tenant: str) -> Ask:
         model=request.model,
         prompt_tokens=request.prompt_tokens,
         excluded=frozenset(map(key_of, request.exclude)),
+        wait=wait,
     )
 
 

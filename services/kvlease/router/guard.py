@@ -19,32 +19,35 @@ log = structlog.get_logger()
 class GuardedRegistry:
     """A Registry. Guards the calls of requests; the polling of engines goes on, and tells nothing about their speed."""
 
-    def __init__(self, inner: Registry, breaker: Breaker) -> None:
+    def __init__(self, inner: Registry, breaker: Breaker, *, fair: float) -> None:
+        """No answer within less than *fair* seconds says more about the caller's hurry than about the registry."""
         self._inner = inner
         self._breaker = breaker
+        self._fair = fair
 
     async def engines(self) -> Sequence[Engine]:
         return await self._inner.engines()
 
-    async def branches(self, tenant: str, conversation_id: str) -> Sequence[Branch]:
-        async with self._guarded():
-            return await self._inner.branches(tenant, conversation_id)
+    async def branches(self, tenant: str, conversation_id: str, wait: float) -> Sequence[Branch]:
+        async with self._guarded(wait):
+            return await self._inner.branches(tenant, conversation_id, wait)
 
     async def end_turn(
-        self, terms: Terms, outcome: TurnOutcome.ValueType, stop_reason: StopReason.ValueType
+        self, terms: Terms, outcome: TurnOutcome.ValueType, stop_reason: StopReason.ValueType, wait: float
     ) -> PrefillReport | None:
-        async with self._guarded():
-            return await self._inner.end_turn(terms, outcome, stop_reason)
+        async with self._guarded(wait):
+            return await self._inner.end_turn(terms, outcome, stop_reason, wait)
 
     @asynccontextmanager
-    async def _guarded(self) -> AsyncIterator[None]:
+    async def _guarded(self, wait: float) -> AsyncIterator[None]:
         if not self._breaker.allows():
             raise RegistryUnreachable("did not answer lately")
         was = self._breaker.tripped
         try:
             yield
         except RegistryUnreachable as error:
-            self._breaker.failed()
+            if wait >= self._fair:
+                self._breaker.failed()
             if self._breaker.tripped and not was:
                 log.warning("registry lost", cause=error.cause)
             raise

@@ -42,11 +42,11 @@ class Holdings:
         self._capacity = capacity
         self._last: OrderedDict[tuple[str, str], EngineKey] = OrderedDict()
 
-    async def find(self, tenant: str, conversation_id: str, prompt_tokens: int) -> Holding:
+    async def find(self, tenant: str, conversation_id: str, prompt_tokens: int, wait: float) -> Holding:
         """Returns what is held; raises nothing: who knows nothing routes by load."""
         last = self._last.get((tenant, conversation_id))
         try:
-            branches = await self._registry.branches(tenant, conversation_id)
+            branches = await self._registry.branches(tenant, conversation_id, wait)
         except RegistryUnreachable:
             return Holding(last, reachable=False)
         except RegistryRefused as error:

@@ -1,4 +1,4 @@
-"""What the router asks of the registry. Every call ends within a bound that its implementation keeps."""
+"""What the router asks of the registry. Every call ends: where somebody waits for it, within *wait* seconds."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -31,10 +31,10 @@ class Registry(Protocol):
     async def engines(self) -> Sequence[Engine]:
         """Returns all engines, those that are lost as well."""
 
-    async def branches(self, tenant: str, conversation_id: str) -> Sequence[Branch]:
+    async def branches(self, tenant: str, conversation_id: str, wait: float) -> Sequence[Branch]:
         """Returns the conversation's live DECODE leases."""
 
     async def end_turn(
-        self, terms: Terms, outcome: TurnOutcome.ValueType, stop_reason: StopReason.ValueType
+        self, terms: Terms, outcome: TurnOutcome.ValueType, stop_reason: StopReason.ValueType, wait: float
     ) -> PrefillReport | None:
         """Tells how a turn ended; returns prefill's report, if the registry has one."""

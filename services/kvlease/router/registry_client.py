@@ -45,28 +45,27 @@ REFUSALS = (
 
 
 class RegistryClient:
-    """A Registry. Its calls for a request take at most *wait* seconds."""
+    """A Registry."""
 
-    def __init__(self, client: EngineRegistryClient, *, wait: float) -> None:
+    def __init__(self, client: EngineRegistryClient) -> None:
         self._client = client
-        self._wait = wait
 
     async def engines(self) -> Sequence[Engine]:
         request = ListEnginesRequest(include_lost=True)
         answer = await _answer(self._client.list_engines(request, timeout=ENGINES_TIMEOUT))
         return [engine for status in answer.engines if (engine := engine_of(status))]
 
-    async def branches(self, tenant: str, conversation_id: str) -> Sequence[Branch]:
+    async def branches(self, tenant: str, conversation_id: str, wait: float) -> Sequence[Branch]:
         request = ListLeasesRequest(
             filter=LeaseFilter(conversation_id=conversation_id, kind=LEASE_KIND_DECODE),
             view=LEASE_VIEW_BASIC,
             page_size=BRANCHES,
         )
-        answer = await _answer(self._client.list_leases(request, timeout=self._wait, tenant=tenant))
+        answer = await _answer(self._client.list_leases(request, timeout=wait, tenant=tenant))
         return [branch_of(lease) for lease in answer.leases]
 
     async def end_turn(
-        self, terms: Terms, outcome: TurnOutcome.ValueType, stop_reason: StopReason.ValueType
+        self, terms: Terms, outcome: TurnOutcome.ValueType, stop_reason: StopReason.ValueType, wait: float
     ) -> PrefillReport | None:
         request = EndTurnRequest(
             ticket_id=terms.ticket_id,
@@ -75,7 +74,7 @@ class RegistryClient:
             stop_reason=stop_reason,
             decode=EngineRef(**terms.decode._asdict()),
         )
-        answer = await _answer(self._client.end_turn(request, timeout=self._wait, tenant=terms.tenant))
+        answer = await _answer(self._client.end_turn(request, timeout=wait, tenant=terms.tenant))
         return answer.report if answer.HasField("report") else None
 
 

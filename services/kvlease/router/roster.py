@@ -72,6 +72,10 @@ class Roster:
                 log.warning("engines not listed", cause=error.cause)
             self._cause = error.cause
             return
+        except Exception:
+            log.exception("engines not understood")  # a fault of ours must not end the polling
+            self._cause = "engines not understood"
+            return
         if not self.reachable:
             log.info("engines listed", engines=len(engines))
         self._cause = ""

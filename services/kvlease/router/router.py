@@ -29,6 +29,8 @@ class Ask:
     model: str
     prompt_tokens: int
     excluded: frozenset[EngineKey]
+    wait: float
+    """Most that asking the registry may add, in seconds."""
 
 
 class Router:
@@ -43,18 +45,16 @@ class Router:
         tickets: Tickets,
         dispatched: Dispatched,
         key: TicketKey,
-        wait: float,
         lifetime: float,
         clock: Callable[[], float],
     ) -> None:
-        """Adds at most *wait* seconds to a request; its tickets live *lifetime* seconds."""
+        """Issues tickets that live *lifetime* seconds."""
         self._holdings = holdings
         self._roster = roster
         self._placer = placer
         self._tickets = tickets
         self._dispatched = dispatched
         self._key = key
-        self._wait = wait
         self._lifetime = lifetime
         self._clock = clock
 
@@ -66,9 +66,9 @@ class Router:
         known = self._known(ask)
         if known:
             return known
-        deadline = self._clock() + self._wait
+        deadline = self._clock() + ask.wait
         if ask.conversation_id:
-            holding = await self._holdings.find(ask.tenant, ask.conversation_id, ask.prompt_tokens)
+            holding = await self._holdings.find(ask.tenant, ask.conversation_id, ask.prompt_tokens, ask.wait)
         else:
             holding = Holding(None, reachable=self._roster.reachable)
         placement = await self._place(ask, holding, deadline)

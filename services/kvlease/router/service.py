@@ -37,13 +37,13 @@ async def create(settings: Settings, *, identify: Identify = trusting) -> AsyncI
     """Gives the routing service, and keeps its picture of the engines fresh until left."""
     client = EngineRegistryClient(settings.registry)
     try:
-        service, roster = assemble(settings, RegistryClient(client, wait=settings.wait), identify=identify)
-        async with asyncio.TaskGroup() as tasks:
-            polling = tasks.create_task(roster.run(settings.refresh))
-            try:
-                yield service
-            finally:
-                polling.cancel()
+        service, roster = assemble(settings, RegistryClient(client), identify=identify)
+        polling = asyncio.create_task(roster.run(settings.refresh))
+        try:
+            yield service
+        finally:
+            polling.cancel()
+            await asyncio.wait([polling])
     finally:
         await client.close()
 
@@ -57,7 +57,7 @@ def assemble(
 ) -> tuple[Service, Roster]:
     """Builds the parts on any registry and clock; the roster is still to be run."""
     key = TicketKey(settings.ticket_key)
-    guarded = GuardedRegistry(registry, Breaker(clock))
+    guarded = GuardedRegistry(registry, Breaker(clock), fair=settings.wait / 2)
     dispatched = Dispatched(clock)
     picker = Picker(random.Random())  # noqa: S311 - it spreads load and hides nothing
     tickets = Tickets(capacity=settings.tickets, forgot=lambda r: dispatched.ended(r.terms), clock=clock)
@@ -74,12 +74,11 @@ def assemble(
         tickets=tickets,
         dispatched=dispatched,
         key=key,
-        wait=settings.wait,
         lifetime=settings.lifetime,
         clock=clock,
     )
     turns = Turns(tickets=tickets, dispatched=dispatched, key=key, registry=guarded)
-    servicer = RoutingServicer(router, turns, identify=identify, clock=clock)
+    servicer = RoutingServicer(router, turns, wait=settings.wait, identify=identify, clock=clock)
 
     def register(server: grpc.aio.Server) -> None:
         add_RoutingServiceServicer_to_server(servicer, server)

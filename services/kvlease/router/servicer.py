@@ -11,19 +11,24 @@ from kvlease.v1 import router_pb2
 from kvlease.v1.router_pb2_grpc import RoutingServiceServicer
 
 PAGE, MAX_PAGE = 100, 1000
+SHARE = 0.7  # of what is left of a call's deadline, for the registry: the answer must still arrive in time
 
 
 class RoutingServicer(RoutingServiceServicer):
     """RoutingService. Applications route and end turns of their tenant; engines resolve and publish."""
 
-    def __init__(self, router: Router, turns: Turns, *, identify: Identify, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, router: Router, turns: Turns, *, wait: float, identify: Identify, clock: Callable[[], float]
+    ) -> None:
+        """Gives the registry at most *wait* seconds per call."""
         self._router = router
         self._turns = turns
+        self._wait = wait
         self._identify = identify
         self._clock = clock
 
     async def Route(self, request: router_pb2.RouteRequest, context: Context) -> router_pb2.RouteResponse:
-        ask = convert.ask(request, self._tenant(context))
+        ask = convert.ask(request, self._tenant(context), self._patience(context))
         record, decision = await self._router.route(ask)
         return convert.route_response(record, decision, self._clock())
 
@@ -46,14 +51,15 @@ class RoutingServicer(RoutingServiceServicer):
     async def CompleteTicket(
         self, request: router_pb2.CompleteTicketRequest, context: Context
     ) -> router_pb2.CompleteTicketResponse:
-        report = await self._turns.complete(request.ticket, self._tenant(context), request.stop_reason)
+        tenant, wait = self._tenant(context), self._patience(context)
+        report = await self._turns.complete(request.ticket, tenant, request.stop_reason, wait)
         return router_pb2.CompleteTicketResponse(report=report)
 
     async def CancelTicket(
         self, request: router_pb2.CancelTicketRequest, context: Context
     ) -> router_pb2.CancelTicketResponse:
         end = self._turns.cancel_prefill if request.leg == router_pb2.LEG_PREFILL else self._turns.cancel
-        await end(request.ticket, self._tenant(context))
+        await end(request.ticket, self._tenant(context), self._patience(context))
         return router_pb2.CancelTicketResponse()
 
     async def GetTicket(self, request: router_pb2.GetTicketRequest, context: Context) -> router_pb2.GetTicketResponse:
@@ -72,3 +78,7 @@ class RoutingServicer(RoutingServiceServicer):
         identity = self._identify(context)
         identity.require(Role.APPLICATION)
         return identity.tenant
+
+    def _patience(self, context: Context) -> float:
+        left = context.time_remaining()
+        return self._wait if left is None else min(self._wait, left * SHARE)

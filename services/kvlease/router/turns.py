@@ -26,6 +26,7 @@ class Turns:
     """Serves tickets of any router that signs with the same key.
 
     A ticket that cannot be proved is TicketForged; one that is over, too old or another tenant's is TicketNotFound.
+    What ends a turn gives the registry *wait* seconds to hear of it.
     """
 
     def __init__(self, *, tickets: Tickets, dispatched: Dispatched, key: TicketKey, registry: Registry) -> None:
@@ -54,29 +55,31 @@ class Turns:
         record.publish(lease_id, report)
         self._dispatched.prefill_ended(record.terms)
 
-    async def complete(self, ticket: str, tenant: str, stop_reason: StopReason.ValueType) -> PrefillReport | None:
+    async def complete(
+        self, ticket: str, tenant: str, stop_reason: StopReason.ValueType, wait: float
+    ) -> PrefillReport | None:
         """Ends an answered turn; returns what is known of its prefill."""
         record = self._of_tenant(ticket, tenant)
         record.complete()
         self._dispatched.ended(record.terms)
-        reported = await self._tell(record, TURN_OUTCOME_COMPLETED, stop_reason)
+        reported = await self._tell(record, TURN_OUTCOME_COMPLETED, stop_reason, wait)
         record.report = record.report or reported
         return record.report
 
-    async def cancel(self, ticket: str, tenant: str) -> None:
+    async def cancel(self, ticket: str, tenant: str, wait: float) -> None:
         """Ends a turn that will not be answered; one that was answered stays so."""
         record = self._of_tenant(ticket, tenant)
         if record.cancel():
             self._dispatched.ended(record.terms)
-            await self._tell(record, TURN_OUTCOME_CANCELLED)
+            await self._tell(record, TURN_OUTCOME_CANCELLED, STOP_REASON_UNSPECIFIED, wait)
 
-    async def cancel_prefill(self, ticket: str, tenant: str) -> None:
+    async def cancel_prefill(self, ticket: str, tenant: str, wait: float) -> None:
         """Ends a turn's prefill leg; decode goes on alone."""
         record = self._of_tenant(ticket, tenant)
         record.fail_prefill()
         self._dispatched.prefill_ended(record.terms)
         if not record.over:
-            await self._tell(record, TURN_OUTCOME_PREFILL_FAILED)
+            await self._tell(record, TURN_OUTCOME_PREFILL_FAILED, STOP_REASON_UNSPECIFIED, wait)
 
     def known(self, ticket_id: str, tenant: str) -> Record:
         """Returns what is known of one of the tenant's turns, by the ticket's name."""
@@ -102,14 +105,11 @@ class Turns:
         return self._tickets.of(terms)
 
     async def _tell(
-        self,
-        record: Record,
-        outcome: TurnOutcome.ValueType,
-        stop_reason: StopReason.ValueType = STOP_REASON_UNSPECIFIED,
+        self, record: Record, outcome: TurnOutcome.ValueType, stop_reason: StopReason.ValueType, wait: float
     ) -> PrefillReport | None:
         """Tells the registry. Without it the turn ends all the same: its leases lapse by themselves."""
         try:
-            return await self._registry.end_turn(record.terms, outcome, stop_reason)
+            return await self._registry.end_turn(record.terms, outcome, stop_reason, wait)
         except (RegistryUnreachable, RegistryRefused) as error:
             log.info("turn's end not told", ticket_id=record.terms.ticket_id, cause=error.cause)
             return None
