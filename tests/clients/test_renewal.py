@@ -53,14 +53,31 @@ def test_what_is_promised_counts_from_sending() -> None:
     assert hold.remaining(70.0) == 0.0
 
 
-def test_it_is_renewed_at_a_third_of_what_remains() -> None:
-    hold = a_hold()
+@pytest.mark.parametrize(
+    ("ttl", "remaining", "due"),
+    [
+        (30.0, 30.0, 20.0),  # a third of what was asked for
+        (30.0, 480.0, 20.0),  # also where the lease lives longer
+        (30.0, 6.0, 12.0),  # a third of what remains, where that is less
+        (480.0, 480.0, 25.0),  # and every 15 s at the latest
+    ],
+)
+def test_it_is_renewed_in_time(ttl: float, remaining: float, due: float) -> None:
+    hold = a_hold(ttl)
     plan = a_plan(hold)
 
-    plan.answered([(hold, FOUND)], sent_at=10.0, now=11.0)
+    plan.answered([(hold, Renewal(RenewStatus.RENEWED, remaining, 1))], sent_at=10.0, now=11.0)
 
-    assert plan.due(29.9) == []
-    assert plan.due(30.0) == [hold]
+    assert plan.due(due - 0.01) == []
+    assert plan.due(due + 0.01) == [hold]
+
+
+def test_no_more_is_counted_on_than_was_asked_for() -> None:
+    hold = a_hold(ttl=30.0)
+
+    a_plan(hold).answered([(hold, FOUND)], sent_at=0.0, now=0.0)
+
+    assert hold.remaining(0.0) == 30.0
 
 
 def test_a_lost_lease_is_told_once_and_asked_for_again() -> None:
@@ -204,6 +221,6 @@ def test_a_plan_never_spins_and_never_sleeps_through(
         wait = plan.wait(clock.now)
 
         assert wait is not None
-        assert SHORTEST_PAUSE * 0.8 - 1e-6 <= wait <= max(ttl, first) / 3 + SHORTEST_PAUSE + 1e-6
+        assert SHORTEST_PAUSE * 0.8 - 1e-6 <= wait <= ttl / 3 + SHORTEST_PAUSE + 1e-6
         clock.advance(wait)
         assert plan.due(clock.now + 1e-9) == [hold]

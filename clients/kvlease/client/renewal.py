@@ -3,8 +3,9 @@
 A driver asks `due`, sends, and tells `answered` or `failed`. The instants are its own, on one monotonic clock.
 
 A conversation counts as held until what the registry last promised has run out, counted from when the renewal was
-*sent*: early, because the reader of `held` relies on it. It is renewed at a third of what remains, so that one lost
-renewal, and then another, still leave time. One that is not found is asked for again: the next turn's lease may come.
+*sent*: early, because the reader of `held` relies on it. Nor does it count on more than it asked for: a turn that ends
+meanwhile puts a lease in place that may live shorter. It is renewed at a third of that, so that one lost renewal, and
+then another, still leave time. One that is not found is asked for again: the next turn's lease may come.
 """
 
 import math
@@ -17,6 +18,7 @@ HOLD_TTL = 60.0
 SHORTEST_PAUSE = 0.1
 LONGEST_PAUSE = 2.0
 LONGEST_CALL = 2.0
+LONGEST_INTERVAL = 15.0  # a lease that is granted meanwhile lives for a minute, unless it is renewed
 
 
 @dataclass(slots=True, eq=False)
@@ -78,9 +80,11 @@ class RenewalPlan:
                 hold.until = -math.inf
                 self._again(hold, now, longest=hold.ttl / 3)
             else:
-                hold.until = sent_at + renewal.remaining
+                promised = min(renewal.remaining, hold.ttl)
+                hold.until = sent_at + promised
                 hold.failures = 0
-                hold.due = max(now + SHORTEST_PAUSE, sent_at + renewal.remaining / 3 * self._spread())
+                interval = min(promised / 3, LONGEST_INTERVAL) * self._spread()
+                hold.due = max(now + SHORTEST_PAUSE, sent_at + interval)
         return lost
 
     def failed(self, holds: Iterable[Hold], now: float) -> None:

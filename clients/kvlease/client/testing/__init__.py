@@ -12,6 +12,6 @@ They serve what applications call. Leases live by the clock that is handed in; n
 
 from kvlease.client.testing.registry import FakeRegistry
 from kvlease.client.testing.router import FakeRouter
-from kvlease.client.testing.server import Call, FakeServer
+from kvlease.client.testing.server import Call, FakeServer, Streaming, Unary
 
-__all__ = ["Call", "FakeRegistry", "FakeRouter", "FakeServer"]
+__all__ = ["Call", "FakeRegistry", "FakeRouter", "FakeServer", "Streaming", "Unary"]

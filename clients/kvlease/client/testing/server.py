@@ -31,11 +31,12 @@ _STATUSES = {kind: key for key, kind in EXCEPTIONS.items()}
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call that came in."""
+    """One call that came in. *timeout*: the seconds that its caller still gave it then; None: no deadline."""
 
     method: str
     request: Any
     tenant: str
+    timeout: float | None
 
 
 Unary = Callable[[Any, str], Message]
@@ -58,6 +59,7 @@ class FakeServer:
     ) -> None:
         """Keeps the handlers by method name; their requests are found in *messages*. Starts nothing."""
         self.calls: list[Call] = []
+        self.host = "127.0.0.1"
         self.port = 0
         self._lock = threading.RLock()
         self._came = threading.Condition()
@@ -72,13 +74,14 @@ class FakeServer:
     @property
     def address(self) -> str:
         """Where it listens, or listened last: `host:port`."""
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
-    def start(self, port: int = 0) -> None:
+    def start(self, port: int = 0, *, host: str = "127.0.0.1") -> None:
         """Listens on *port*; 0: on any free one."""
+        self.host = host
         self._server = grpc.server(ThreadPoolExecutor(WORKERS), options=OPTIONS)
         self._server.add_generic_rpc_handlers((self._handler,))
-        self.port = self._server.add_insecure_port(f"127.0.0.1:{port}")
+        self.port = self._server.add_insecure_port(f"{host}:{port}")
         self._server.start()
 
     def stop(self) -> None:
@@ -118,7 +121,7 @@ class FakeServer:
         """Records a call, and fails it if it is to fail; gives its tenant."""
         tenant = str(dict(context.invocation_metadata()).get(TENANT_KEY, DEFAULT_TENANT))
         with self._came:
-            self.calls.append(Call(method, request, tenant))
+            self.calls.append(Call(method, request, tenant, context.time_remaining()))
             fault = self._faults.pop(0) if self._faults else None
             self._came.notify_all()
         self._going.wait()
