@@ -9,8 +9,9 @@ def test_a_pool_has_the_engines_of_a_model_that_take_requests() -> None:
 
     pool = fleet.pools["m"]
     assert list(pool.decodes) == [key("d0"), key("b0")]
-    assert [e.key for e in pool.prefills] == [key("p0"), key("b0")]
-    assert pool.partners == {LAYOUT: {"p0", "b0"}}
+    assert {layout: [e.key for e in engines] for layout, engines in pool.prefills.items()} == {
+        LAYOUT: [key("p0"), key("b0")]
+    }
 
 
 def test_a_model_is_known_while_none_of_its_engines_can_serve() -> None:

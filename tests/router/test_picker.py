@@ -2,8 +2,8 @@
 
 from collections import Counter
 
-from kvlease.router.picker import Picker
-from tests.router.engines import candidate, key, picker
+from kvlease.router.picker import SAMPLE, Picker
+from tests.router.engines import candidate, engine, key, picker
 
 ENGINES = [candidate(f"d{i}") for i in range(4)]
 
@@ -26,6 +26,14 @@ def test_who_is_better_by_next_to_nothing_is_an_equal() -> None:
 
 def test_the_first_pick_differs_from_router_to_router() -> None:
     assert len({picks(picker(seed), [1.0] * 4, 1)[0] for seed in range(50)}) == 4
+
+
+def test_of_very_many_engines_some_are_looked_at() -> None:
+    few, many = [engine(f"d{i}") for i in range(SAMPLE)], [engine(f"d{i}") for i in range(1000)]
+    used = picker()
+
+    assert used.sample(few) == few
+    assert len({e.key for e in used.sample(many)}) == SAMPLE
 
 
 def test_engines_that_are_gone_are_forgotten() -> None:

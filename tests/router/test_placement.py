@@ -11,7 +11,7 @@ from kvlease.router.fleet import Fleet
 from kvlease.router.overload import Overload
 from kvlease.router.placement import Placement, Placer, Turn
 from kvlease.router.ticket import Terms
-from tests.router.engines import MODEL, OTHER_LAYOUT, both, engine, key, picker, prefill
+from tests.router.engines import LAYOUT, MODEL, OTHER_LAYOUT, both, engine, key, picker, prefill
 from tests.support.clock import FakeClock
 
 
@@ -76,8 +76,13 @@ def test_an_overloaded_holder_serves_on_when_all_are_overloaded() -> None:
 
 @pytest.mark.parametrize(
     "misfit",
-    [prefill("p0", layout=OTHER_LAYOUT), prefill("p0", models=frozenset({"other"})), prefill("p0", draining=True)],
-    ids=["version", "model", "draining"],
+    [
+        prefill("p0", layout=OTHER_LAYOUT),
+        prefill("p0", layout=LAYOUT._replace(kv_layout="layout-b")),
+        prefill("p0", models=frozenset({"other"})),
+        prefill("p0", draining=True),
+    ],
+    ids=["version", "layout", "model", "draining"],
 )
 def test_without_a_prefill_engine_that_fits_decode_works_alone(misfit: Engine) -> None:
     placement = placed(misfit, engine("d0"))

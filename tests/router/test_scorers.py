@@ -47,10 +47,10 @@ def test_an_engine_that_tells_no_pool_size_counts_as_free() -> None:
 
 
 def test_a_decode_engine_scores_if_another_engine_can_prefill_for_it() -> None:
-    partners = {LAYOUT: frozenset({"b0"})}
+    prefills = {LAYOUT: [both("b0")]}
     decodes = [candidate("d0"), candidate("d1", layout=OTHER_LAYOUT), Candidate(both("b0"), 0)]
 
-    assert scorers.by_partners(partners)(decodes) == [1.0, 0.0, 0.0]
+    assert scorers.by_partners(prefills)(decodes) == [1.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize(

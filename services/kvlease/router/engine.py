@@ -1,7 +1,6 @@
 """An engine as the router sees it, and how busy it is."""
 
 import enum
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -86,7 +85,3 @@ class Candidate(NamedTuple):
         """Share of its KV blocks that are free or kept only for leases, which go when memory is needed."""
         total, load = self.engine.total_blocks, self.engine.load
         return min(1.0, (load.free_blocks + load.leased_blocks) / total) if total else 1.0
-
-
-Partners = Mapping[Layout, frozenset[str]]
-"""The prefill engines' ids by what they exchange KV with."""

@@ -28,6 +28,6 @@ def not_among(excluded: Collection[EngineKey]) -> Filter:
     return lambda engine: engine.key not in excluded
 
 
-def pairs_with(decode: Engine) -> Filter:
-    """Passes engines whose KV *decode* can read; never *decode* itself, whose two legs would wait for one another."""
-    return lambda engine: engine.layout == decode.layout and engine.key.engine_id != decode.key.engine_id
+def other_than(decode: Engine) -> Filter:
+    """Passes any engine but *decode*, whose two legs would wait for one another."""
+    return lambda engine: engine.key.engine_id != decode.key.engine_id

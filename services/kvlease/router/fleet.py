@@ -1,31 +1,28 @@
 """The engines at one moment, ordered by what is asked of them on every call."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kvlease.router.engine import Engine, EngineKey, Layout, Partners
+from kvlease.router.engine import Engine, EngineKey, Layout
 from kvlease.router.filters import decodes, kept, prefills, takes_requests
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The engines that may be chosen for one model."""
+    """The engines that may be chosen for one model; those for prefill by whom they exchange KV with."""
 
-    prefills: tuple[Engine, ...]
+    prefills: Mapping[Layout, Sequence[Engine]]
     decodes: Mapping[EngineKey, Engine]
-    partners: Partners
 
     @classmethod
     def of(cls, engines: Iterable[Engine]) -> "Pool":
         """Keeps those of the engines that take requests."""
         able = kept(engines, takes_requests)
-        partners: defaultdict[Layout, set[str]] = defaultdict(set)
-        prefilling = kept(able, prefills)
-        for engine in prefilling:
-            partners[engine.layout].add(engine.key.engine_id)
-        frozen = {layout: frozenset(ids) for layout, ids in partners.items()}
-        return cls(prefilling, {engine.key: engine for engine in kept(able, decodes)}, frozen)
+        by_layout: defaultdict[Layout, list[Engine]] = defaultdict(list)
+        for engine in kept(able, prefills):
+            by_layout[engine.layout].append(engine)
+        return cls(dict(by_layout), {engine.key: engine for engine in kept(able, decodes)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from kvlease.router.engine import Candidate, Engine, EngineKey
 from kvlease.router.errors import ModelNotFound, NoEngine
-from kvlease.router.filters import kept, not_among, pairs_with
+from kvlease.router.filters import kept, not_among, other_than
 from kvlease.router.fleet import Fleet, Pool
 from kvlease.router.overload import Overload
 from kvlease.router.picker import Picker
@@ -75,12 +75,12 @@ class Placer:
                 return holder, "holds the conversation"
             engines = kept(engines, not_among({turn.holder}))
             why += ", its holder is overloaded" if holder else ", its holder is not available"
-        return self._best(engines, (*LOAD, (PARTNERS, by_partners(pool.partners)))), why
+        return self._best(engines, (*LOAD, (PARTNERS, by_partners(pool.prefills)))), why
 
     def _prefill(self, pool: Pool, turn: Turn, decode: Engine, holder: Engine | None) -> tuple[Engine | None, str]:
         if not turn.rendezvous:
             return None, "the registry is out of reach"
-        engines = kept(_allowed(pool.prefills, turn), pairs_with(decode))
+        engines = kept(_allowed(pool.prefills.get(decode.layout, ()), turn), other_than(decode))
         if not engines:
             return None, "no other engine fits"
         reuse: tuple[tuple[float, Scorer], ...] = ((REUSE, by_reuse(holder)),) if holder else ()
@@ -89,8 +89,8 @@ class Placer:
     def _candidate(self, engine: Engine) -> Candidate:
         return Candidate(engine, self._unseen(engine.key))
 
-    def _best(self, engines: Iterable[Engine], scorers: Iterable[tuple[float, Scorer]]) -> Engine:
-        candidates = list(map(self._candidate, engines))
+    def _best(self, engines: Collection[Engine], scorers: Iterable[tuple[float, Scorer]]) -> Engine:
+        candidates = list(map(self._candidate, self._picker.sample(engines)))
         totals = [0.0] * len(candidates)
         for weight, scorer in scorers:
             totals = [total + weight * score for total, score in zip(totals, scorer(candidates), strict=True)]

@@ -4,8 +4,6 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import structlog
-
 from kvlease.router.dispatched import Dispatched
 from kvlease.router.engine import EngineKey
 from kvlease.router.errors import ModelNotFound, NoEngine, RequestIdTaken
@@ -15,8 +13,6 @@ from kvlease.router.record import Decision, Record
 from kvlease.router.roster import Roster
 from kvlease.router.ticket import Terms, TicketKey
 from kvlease.router.tickets import Tickets
-
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,5 +106,4 @@ class Router:
         self._dispatched.routed(terms)
         if ask.conversation_id:
             self._holdings.remember(ask.tenant, ask.conversation_id, terms.decode)
-        log.debug("turn routed", ticket_id=terms.ticket_id, why=placement.why)
         return record, decision

@@ -1,8 +1,9 @@
 """How well an engine would serve a leg: from 0 (badly) to 1 (as well as any)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from kvlease.router.engine import Candidate, Engine, Partners
+from kvlease.router.engine import Candidate, Engine, Layout
+from kvlease.router.filters import other_than
 
 Scorer = Callable[[Sequence[Candidate]], list[float]]
 """Scores candidates, in their order. Sees them all, because load only means something against others'."""
@@ -20,12 +21,12 @@ def by_free_blocks(candidates: Sequence[Candidate]) -> list[float]:
     return [candidate.free for candidate in candidates]
 
 
-def by_partners(partners: Partners) -> Scorer:
+def by_partners(prefills: Mapping[Layout, Sequence[Engine]]) -> Scorer:
     """Scores decode engines: 1 where another engine can prefill for it, else 0."""
 
     def pairable(engine: Engine) -> bool:
-        ids = partners.get(engine.layout, ())
-        return len(ids) > (engine.key.engine_id in ids)
+        partners = prefills.get(engine.layout, ())
+        return len(partners) > 1 or any(map(other_than(engine), partners))
 
     return lambda candidates: [float(pairable(candidate.engine)) for candidate in candidates]
 
