@@ -170,6 +170,14 @@ async def test_a_router_that_never_saw_an_engine_says_so() -> None:
         await bench.route()
 
 
+async def test_a_routers_first_turn_is_served_in_full() -> None:
+    bench = Bench(*FLEET)
+
+    record, _ = await bench.route(conversation_id="")
+
+    assert record.terms.prefill is not None
+
+
 async def test_engines_last_seen_too_long_ago_are_not_routed_to(bench: Bench) -> None:
     bench.registry.error = DOWN
     bench.clock.advance(600.0)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from kvlease.router.dispatched import Dispatched
 from kvlease.router.engine import EngineKey
 from kvlease.router.errors import ModelNotFound, NoEngine, RequestIdTaken
+from kvlease.router.fleet import Fleet
 from kvlease.router.holdings import Holding, Holdings
 from kvlease.router.placement import Placement, Placer, Turn
 from kvlease.router.record import Decision, Record
@@ -63,12 +64,15 @@ class Router:
         if known:
             return known
         deadline = self._clock() + ask.wait
-        if ask.conversation_id:
-            holding = await self._holdings.find(ask.tenant, ask.conversation_id, ask.prompt_tokens, ask.wait)
-        else:
-            holding = Holding(None, reachable=self._roster.reachable)
-        placement = await self._place(ask, holding, deadline)
+        fleet = await self._roster.fleet(ask.wait)
+        holding = await self._find(ask)
+        placement = await self._place(fleet, ask, holding, deadline)
         return self._known(ask) or self._issue(ask, holding, placement)  # a retry may have overtaken this call
+
+    async def _find(self, ask: Ask) -> Holding:
+        if not ask.conversation_id:
+            return Holding(None, reachable=self._roster.reachable)
+        return await self._holdings.find(ask.tenant, ask.conversation_id, ask.prompt_tokens, ask.wait)
 
     def _known(self, ask: Ask) -> tuple[Record, Decision] | None:
         record = self._tickets.by_request(ask.tenant, ask.request_id)
@@ -80,9 +84,8 @@ class Router:
             return None
         return record, record.decision
 
-    async def _place(self, ask: Ask, holding: Holding, deadline: float) -> Placement:
+    async def _place(self, fleet: Fleet, ask: Ask, holding: Holding, deadline: float) -> Placement:
         turn = Turn(ask.model, holding.holder, ask.excluded, rendezvous=holding.reachable)
-        fleet = await self._roster.fleet(deadline - self._clock())
         try:
             return self._placer.place(fleet, turn)
         except (ModelNotFound, NoEngine):  # an engine may have come since the registry was asked last
