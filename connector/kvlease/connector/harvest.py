@@ -1,11 +1,10 @@
 """What is kept of a finished request: its blocks, by reference, and the lease that is asked for them."""
 
+import enum
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-from vllm.v1.request import RequestStatus
 
 from kvlease.connector import body
 from kvlease.connector.admission import chain_of
@@ -16,6 +15,14 @@ from kvlease.connector.settings import Settings
 from kvlease.connector.turn import Source, Turn
 from kvlease.v1.lease_pb2 import EngineRef, Handle, LeaseKind, StopReason
 from kvlease.v1.registry_pb2 import GrantLeaseRequest
+
+
+class Ending(enum.Enum):
+    """How a request ended of which something may be kept."""
+
+    STOPPED = enum.auto()
+    LENGTH = enum.auto()
+    ABORTED = enum.auto()
 
 
 class Harvest:
@@ -36,9 +43,9 @@ class Harvest:
         self._owner, self._link, self._retention = owner, link, retention
         self._engine, self._settings, self._parameters, self._block_size = engine, settings, parameters, block_size
 
-    def reap(self, turn: Turn, request: Any, groups: Sequence[Sequence[int]]) -> None:
+    def reap(self, turn: Turn, request: Any, groups: Sequence[Sequence[int]], ending: Ending) -> None:
         """Keeps the blocks in *groups* if the turn's KV is worth a lease, and asks for it."""
-        tokens = self._worth(turn, request)
+        tokens = self._worth(turn, request, ending)
         if not tokens or not self._link.connected:
             return  # with the registry silent nobody could find it
         if len(groups) == 1:
@@ -59,7 +66,7 @@ class Harvest:
                 block_count=blocks,
                 body_format=body.CODEC.format,
             ),
-            stop_reason=_STOP_REASONS.get(request.status, StopReason.STOP_REASON_UNSPECIFIED),
+            stop_reason=_STOP_REASONS.get(ending, StopReason.STOP_REASON_UNSPECIFIED),
             report=turn.report,
         )
         self._owner.keep(grant, time.monotonic())
@@ -67,14 +74,14 @@ class Harvest:
         if turn.source is not Source.PREFILL:
             self._link.publish(turn.ticket, grant)
 
-    def _worth(self, turn: Turn, request: Any) -> int:
+    def _worth(self, turn: Turn, request: Any, ending: Ending) -> int:
         """Returns the tokens whose KV is to be leased: all whose KV is there for certain; 0: none.
 
         They are counted from tokens: the last one that was sampled has no KV yet. A request that vLLM aborted may
         have ended on a client's stop string: the gateway tells the registry whether it was answered.
         """
         if turn.keeps == LeaseKind.LEASE_KIND_PREFILL:
-            return 0 if request.status == RequestStatus.FINISHED_ABORTED else turn.prompt_tokens
+            return 0 if ending is Ending.ABORTED else turn.prompt_tokens
         if not self._settings.bidirectional or not turn.terms.conversation.conversation_id:
             return 0
         tokens = request.num_tokens - 1
@@ -93,4 +100,4 @@ class Harvest:
         return fill
 
 
-_STOP_REASONS = {RequestStatus.FINISHED_LENGTH_CAPPED: StopReason.STOP_REASON_LENGTH}
+_STOP_REASONS = {Ending.LENGTH: StopReason.STOP_REASON_LENGTH}

@@ -1,4 +1,4 @@
-"""The engine's link to the control plane: one thread of its own with an event loop and all of gRPC.
+"""The engine's link to the control plane: all of gRPC, on an event loop of another thread.
 
 vLLM's scheduler thread hands work over and never waits. What comes back lies in `Turn.answer`, in `answered`, and in
 the owner's frees; `wake` makes an idle engine look.
@@ -6,10 +6,8 @@ the owner's frees; `wake` makes an idle engine look.
 
 import asyncio
 import contextlib
-import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -19,6 +17,7 @@ from kvlease.connector.body import Codec
 from kvlease.connector.claim import Claim
 from kvlease.connector.clock import Clock
 from kvlease.connector.granter import Granter
+from kvlease.connector.loop_thread import LoopThread
 from kvlease.connector.owner import Owner
 from kvlease.connector.reader import Reader
 from kvlease.connector.session import Session
@@ -28,20 +27,13 @@ from kvlease.v1.registry_pb2 import Engine, EngineLoad, GrantLeaseRequest, ReadO
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class Addresses:
-    """Where the control plane is."""
-
-    registry: str
-    router: str
-
-
 class Link:
-    """Runs an engine's session, its claims and its grants on a thread of its own."""
+    """Runs an engine's session, its claims and its grants on the thread that it is given."""
 
     def __init__(
         self,
-        addresses: Addresses,
+        registry: EngineRegistryClient,
+        router: EngineRouterClient,
         engine: Engine,
         owner: Owner,
         *,
@@ -49,14 +41,13 @@ class Link:
         wake: Callable[[], None],
         clock: Clock,
         codec: Codec,
+        thread: LoopThread,
     ) -> None:
-        """Opens nothing and starts nothing; `start` does. *load* and *wake* are called on the link's thread."""
+        """Opens nothing and starts nothing; `start` does. *load* and *wake* are called on *thread*."""
         self.answered: deque[Turn] = deque()
         self._wake = wake
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="kvlease-link", daemon=True)
+        self._thread, self._loop = thread, thread.loop
         self._tasks: set[asyncio.Task[None]] = set()
-        registry, router = EngineRegistryClient(addresses.registry), EngineRouterClient(addresses.router)
         self._clients = (registry, router)
         self._session = Session(registry, engine, owner, load=load, wake=wake, clock=clock)
         self._reader = Reader(
@@ -70,14 +61,16 @@ class Link:
         self._hand_over(self._session.keep())
 
     def close(self, wait: float) -> None:
-        """Gives the leases back, ends the session and the thread, within about *wait* + 3 seconds."""
-        if not self._thread.is_alive():
+        """Gives the leases back and ends the session, within about *wait* + 2 seconds."""
+        if not self._thread.running:
             return
         closing = asyncio.run_coroutine_threadsafe(self._close(wait), self._loop)
         with contextlib.suppress(TimeoutError):
             closing.result(wait + 2)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(1)
+
+    def drop(self) -> None:
+        """Ends at once and without a word, as the process's death would; the thread goes on."""
+        asyncio.run_coroutine_threadsafe(self._drop(), self._loop)
 
     @property
     def connected(self) -> bool:
@@ -129,13 +122,16 @@ class Link:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("link task failed", exc_info=error)
 
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
-
     async def _close(self, wait: float) -> None:
-        for task in self._tasks:
-            task.cancel()
+        self._cancel()
         await self._session.close(wait)
+        await self._drop()
+
+    async def _drop(self) -> None:
+        self._cancel()
         for client in self._clients:
             await client.close()
+
+    def _cancel(self) -> None:
+        for task in self._tasks:
+            task.cancel()

@@ -13,10 +13,12 @@ import structlog
 from vllm.distributed.kv_transfer.kv_connector.v1.nixl.pull_scheduler import NixlPullConnectorScheduler
 from vllm.v1.request import RequestStatus
 
+from kvlease.client.engine import EngineRegistryClient, EngineRouterClient
 from kvlease.connector import admission, identity, versions, wakeup
 from kvlease.connector.body import CODEC
-from kvlease.connector.harvest import Harvest
-from kvlease.connector.link import Addresses, Link
+from kvlease.connector.harvest import Ending, Harvest
+from kvlease.connector.link import Link
+from kvlease.connector.loop_thread import LoopThread
 from kvlease.connector.owner import Owner
 from kvlease.connector.pressure import Pressure
 from kvlease.connector.retention import Retention
@@ -82,14 +84,17 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
             side_channel=f"{self.side_channel_host}:{self.side_channel_port}",
             total_blocks=self._retention.total,
         )
+        self._thread = LoopThread("kvlease-link")
         self._link = Link(
-            Addresses(self._settings.registry, self._settings.router),
+            EngineRegistryClient(self._settings.registry),
+            EngineRouterClient(self._settings.router),
             engine,
             self._owner,
             load=self._load,
             wake=self._wake or (lambda: None),
             clock=time.monotonic,
             codec=CODEC,
+            thread=self._thread,
         )
         self._engine = engine.ref
         self._harvest = Harvest(
@@ -106,6 +111,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
     def shutdown(self) -> None:
         """Gives all leases back and stops."""
         self._link.close(CLOSE_WAIT)
+        self._thread.stop()
         super().shutdown()
 
     # -- a request comes -----------------------------------------------------------------------------------------
@@ -214,8 +220,8 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
             self._abort(read)
             return False, None
         self._end(turn, ReadOutcome.READ_OUTCOME_ABORTED)
-        if request.status in _KEPT:
-            self._harvest.reap(turn, request, self._exchanged(block_ids))
+        if (ending := _ENDINGS.get(request.status)) is not None:
+            self._harvest.reap(turn, request, self._exchanged(block_ids), ending)
         return False, None
 
     # -- reads ---------------------------------------------------------------------------------------------------
@@ -320,4 +326,8 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         )
 
 
-_KEPT = {RequestStatus.FINISHED_STOPPED, RequestStatus.FINISHED_LENGTH_CAPPED, RequestStatus.FINISHED_ABORTED}
+_ENDINGS = {
+    RequestStatus.FINISHED_STOPPED: Ending.STOPPED,
+    RequestStatus.FINISHED_LENGTH_CAPPED: Ending.LENGTH,
+    RequestStatus.FINISHED_ABORTED: Ending.ABORTED,
+}
