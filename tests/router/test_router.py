@@ -125,6 +125,15 @@ async def test_a_retry_that_excludes_an_engine_of_its_ticket_is_routed_anew(benc
     assert third is second
 
 
+async def test_a_retry_after_its_ticket_was_cancelled_is_routed_anew(bench: Bench) -> None:
+    first, _ = await bench.route()
+    first.cancel()
+
+    second, _ = await bench.route()
+
+    assert second is not first
+
+
 @pytest.mark.parametrize("change", [{"conversation_id": "other"}, {"model": "other"}])
 async def test_a_request_id_is_not_used_for_two_turns(bench: Bench, change: dict[str, str]) -> None:
     await bench.route()

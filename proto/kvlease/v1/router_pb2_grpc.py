@@ -78,7 +78,7 @@ class RoutingServiceServicer(object):
 
     def Route(self, request, context):
         """Chooses engines for a turn. Idempotent by `request_id`, for the life of the ticket.
-        A retry gets the same ticket, unless it excludes one of that ticket's engines.
+        A retry gets the same ticket, unless that is over or the retry excludes one of its engines.
         UNAVAILABLE (NO_ENGINE, REGISTRY_UNREACHABLE), NOT_FOUND (MODEL_NOT_FOUND), INVALID_ARGUMENT,
         ALREADY_EXISTS (ID_TAKEN: the id was used for another conversation or model).
         """

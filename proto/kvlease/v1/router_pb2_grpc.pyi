@@ -210,7 +210,7 @@ class RoutingServiceStub(typing.Generic[_RoutingServiceRouteType, _RoutingServic
 
     Route: _RoutingServiceRouteType
     """Chooses engines for a turn. Idempotent by `request_id`, for the life of the ticket.
-    A retry gets the same ticket, unless it excludes one of that ticket's engines.
+    A retry gets the same ticket, unless that is over or the retry excludes one of its engines.
     UNAVAILABLE (NO_ENGINE, REGISTRY_UNREACHABLE), NOT_FOUND (MODEL_NOT_FOUND), INVALID_ARGUMENT,
     ALREADY_EXISTS (ID_TAKEN: the id was used for another conversation or model).
     """
@@ -283,7 +283,7 @@ class RoutingServiceServicer(metaclass=abc.ABCMeta):
         context: _ServicerContext,
     ) -> typing.Union[kvlease.v1.router_pb2.RouteResponse, collections.abc.Awaitable[kvlease.v1.router_pb2.RouteResponse]]:
         """Chooses engines for a turn. Idempotent by `request_id`, for the life of the ticket.
-        A retry gets the same ticket, unless it excludes one of that ticket's engines.
+        A retry gets the same ticket, unless that is over or the retry excludes one of its engines.
         UNAVAILABLE (NO_ENGINE, REGISTRY_UNREACHABLE), NOT_FOUND (MODEL_NOT_FOUND), INVALID_ARGUMENT,
         ALREADY_EXISTS (ID_TAKEN: the id was used for another conversation or model).
         """

@@ -31,7 +31,7 @@ class Ask:
 
 
 class Router:
-    """Decides once per request id, unless an engine that was chosen for it is excluded afterwards."""
+    """Decides once per request id, until the ticket is over or one of its engines is excluded."""
 
     def __init__(
         self,
@@ -65,18 +65,18 @@ class Router:
             return known
         deadline = self._clock() + ask.wait
         fleet = await self._roster.fleet(ask.wait)
-        holding = await self._find(ask)
+        holding = await self._find(ask, deadline - self._clock())
         placement = await self._place(fleet, ask, holding, deadline)
         return self._known(ask) or self._issue(ask, holding, placement)  # a retry may have overtaken this call
 
-    async def _find(self, ask: Ask) -> Holding:
+    async def _find(self, ask: Ask, wait: float) -> Holding:
         if not ask.conversation_id:
             return Holding(None, reachable=self._roster.reachable)
-        return await self._holdings.find(ask.tenant, ask.conversation_id, ask.prompt_tokens, ask.wait)
+        return await self._holdings.find(ask.tenant, ask.conversation_id, ask.prompt_tokens, wait)
 
     def _known(self, ask: Ask) -> tuple[Record, Decision] | None:
         record = self._tickets.by_request(ask.tenant, ask.request_id)
-        if record is None or record.decision is None:
+        if record is None or record.decision is None or record.over:
             return None
         if (record.terms.conversation_id, record.decision.model) != (ask.conversation_id, ask.model):
             raise RequestIdTaken(ask.request_id)
