@@ -125,6 +125,14 @@ def test_a_failure_takes_nothing_of_what_was_promised() -> None:
     assert plan.due(20.0 + SHORTEST_PAUSE) == [hold]
 
 
+def test_what_is_due_soon_goes_with_what_is_due() -> None:
+    due, soon, later = a_hold(due=10.0), a_hold(due=10.9), a_hold(due=11.1)
+    plan = a_plan(due, soon, later)
+
+    assert plan.due(9.9) == []
+    assert set(plan.due(10.0)) == {due, soon}
+
+
 def test_what_is_let_go_is_not_renewed() -> None:
     hold = a_hold()
     plan = a_plan(hold)

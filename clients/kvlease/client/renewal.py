@@ -16,8 +16,8 @@ from kvlease.client.types import Renewal, RenewStatus
 
 HOLD_TTL = 60.0
 SHORTEST_PAUSE = 0.1
-LONGEST_PAUSE = 2.0
 LONGEST_CALL = 2.0
+LONGEST_AHEAD = 1.0
 LONGEST_INTERVAL = 15.0  # a lease that is granted meanwhile lives for a minute, unless it is renewed
 
 
@@ -63,8 +63,10 @@ class RenewalPlan:
         self._holds.clear()
 
     def due(self, now: float) -> list[Hold]:
-        """Gives what is to be renewed now."""
-        return [hold for hold in self._holds if hold.due <= now]
+        """Gives what is to be renewed now, and with it what would be due soon: one call for many."""
+        if not any(hold.due <= now for hold in self._holds):
+            return []
+        return [hold for hold in self._holds if hold.due <= now + min(LONGEST_AHEAD, hold.ttl / 6)]
 
     def wait(self, now: float) -> float | None:
         """Gives the seconds until something is due; None if nothing is held."""
@@ -78,7 +80,7 @@ class RenewalPlan:
                 if hold.until > -math.inf:
                     lost.append(hold)
                 hold.until = -math.inf
-                self._again(hold, now, longest=hold.ttl / 3)
+                self._again(hold, now, longest=min(hold.ttl / 3, LONGEST_INTERVAL))
             else:
                 promised = min(renewal.remaining, hold.ttl)
                 hold.until = sent_at + promised
@@ -90,7 +92,7 @@ class RenewalPlan:
     def failed(self, holds: Iterable[Hold], now: float) -> None:
         """Takes that a call had no answer: what was promised still stands."""
         for hold in holds:
-            self._again(hold, now, longest=LONGEST_PAUSE)
+            self._again(hold, now, longest=call_timeout([hold]))
 
     def _again(self, hold: Hold, now: float, longest: float) -> None:
         pause = min(SHORTEST_PAUSE * 2 ** min(hold.failures, 16), max(SHORTEST_PAUSE, longest))
