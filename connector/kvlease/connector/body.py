@@ -56,8 +56,8 @@ def decode(body: bytes) -> dict[str, Any]:
     try:
         message = NixlBody.FromString(body)
         groups = tuple(_unpack(group) for group in message.groups)
-        extra = json.loads(message.extra_json) if message.extra_json else {}
-    except (DecodeError, ValueError, KeyError) as error:
+        extra = dict(json.loads(message.extra_json or b"{}"))
+    except (DecodeError, ValueError, KeyError, TypeError) as error:
         raise BadBodyError(f"not a {FORMAT} body: {error}") from error
     return extra | {
         "remote_engine_id": message.nixl_engine_id,

@@ -6,6 +6,7 @@ The start flags of the published bi-directional set-up need no change; everythin
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from kvlease.connector.prefix import DigestKey
 
@@ -58,16 +59,45 @@ class Settings:
         except ValueError as error:
             raise SettingsError(f"KVLEASE_DIGEST_KEY: {error}") from error
         return cls(
-            registry=get("KVLEASE_REGISTRY", "127.0.0.1:7440"),
-            router=get("KVLEASE_ROUTER", "127.0.0.1:7441"),
-            http_url=get("KVLEASE_HTTP_URL", "http://127.0.0.1:8000").rstrip("/"),
+            registry=_address("KVLEASE_REGISTRY", get("KVLEASE_REGISTRY", "127.0.0.1:7440")),
+            router=_address("KVLEASE_ROUTER", get("KVLEASE_ROUTER", "127.0.0.1:7441")),
+            http_url=_url("KVLEASE_HTTP_URL", get("KVLEASE_HTTP_URL", "http://127.0.0.1:8000")),
             engine_id=get("KVLEASE_ENGINE_ID", ""),
             digest_key=key,
             wait=_number("KVLEASE_WAIT", get("KVLEASE_WAIT", "0.05"), most=10.0),
             free_watermark=_number("KVLEASE_FREE_WATERMARK", get("KVLEASE_FREE_WATERMARK", "0.05"), most=1.0),
-            recompute_threshold=int(extra.get("kv_recompute_threshold", 64)),
-            bidirectional=bool(extra.get("bidirectional_kv_xfer", False)),
+            recompute_threshold=_tokens("kv_recompute_threshold", extra.get("kv_recompute_threshold", 64)),
+            bidirectional=_flag("bidirectional_kv_xfer", extra.get("bidirectional_kv_xfer", False)),
         )
+
+
+def _address(name: str, text: str) -> str:
+    if not text:
+        raise SettingsError(f"{name} must be host:port, not empty")
+    return text
+
+
+def _url(name: str, text: str) -> str:
+    try:
+        url = urlsplit(text)
+        usable = url.scheme in ("http", "https") and url.hostname and url.port != 0
+    except ValueError:  # a port that is none
+        usable = False
+    if not usable:
+        raise SettingsError(f"{name} must be like http://host:port, not {text!r}")
+    return text.rstrip("/")
+
+
+def _tokens(name: str, value: Any) -> int:
+    if not isinstance(value, int) or value < 0:
+        raise SettingsError(f"{name} must be a number of tokens, not {value!r}")
+    return value
+
+
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise SettingsError(f"{name} must be true or false, not {value!r}")
+    return value
 
 
 def _number(name: str, text: str, *, most: float) -> float:
