@@ -1,0 +1,50 @@
+"""Runs the subcommand that was asked for: `kvlease COMMAND`, or `python -m kvlease.cli COMMAND`."""
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from kvlease.cli import end, engines, leases, tickets, watch
+from kvlease.cli.command import FAILED, OK, Command, explain
+from kvlease.client.errors import KvleaseError
+
+INTERRUPTED = 128 + signal.SIGINT
+
+COMMANDS: tuple[Command, ...] = (engines, leases, tickets, end, watch)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Builds the command line."""
+    top = argparse.ArgumentParser(
+        prog="kvlease",
+        description="Leased decode KV for vLLM prefill/decode disaggregation.",
+        epilog="exit codes: 0 done, 1 failed, 2 wrong usage",
+    )
+    top.add_argument("--version", action="version", version=f"kvlease {version('kvlease')}")
+    subparsers = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        command.add_parser(subparsers)
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; gives its exit code."""
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # what gRPC has to say about connections is no news to people
+    args = parser().parse_args(argv)
+    try:
+        return int(args.run(args))
+    except KvleaseError as error:
+        print(f"kvlease: {explain(error, args)}", file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+"""What a subcommand is, and what those that call a server share: its address, and what its errors mean to people."""
+
+import argparse
+import os
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeAlias
+
+from kvlease.client.channel import DEFAULT_REGISTRY, DEFAULT_ROUTER
+from kvlease.client.errors import DeadlineExceeded, KvleaseError, Unavailable, Unimplemented
+from kvlease.client.sync import Client
+
+Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 - it has no other name
+Run: TypeAlias = Callable[[argparse.Namespace], int]
+
+OK, FAILED = 0, 1
+TIMEOUT = 2.0
+
+
+class Command(Protocol):
+    """A module that adds a subcommand."""
+
+    def add_parser(self, subparsers: Subparsers, /) -> None:
+        """Adds its parser, whose default `run` takes the arguments and gives the exit code."""
+
+
+def add_parser(subparsers: Subparsers, name: str, summary: str, run: Run, *, examples: str) -> argparse.ArgumentParser:
+    """Adds a parser whose help ends with examples, one a line."""
+    lines = "\n".join(f"  {line.strip()}" for line in examples.strip().splitlines())
+    parser = subparsers.add_parser(
+        name,
+        help=summary,
+        description=summary[:1].upper() + summary[1:] + ".",
+        epilog=f"examples:\n{lines}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=run)
+    return parser
+
+
+def add_connection(parser: argparse.ArgumentParser, server: str, *, environ: Mapping[str, str] = os.environ) -> None:
+    """Adds what it takes to call *server*, "registry" or "router", and `--json`."""
+    variable = f"KVLEASE_{server.upper()}"
+    default = environ.get(variable) or {"registry": DEFAULT_REGISTRY, "router": DEFAULT_ROUTER}[server]
+    parser.add_argument(
+        f"--{server}", dest="address", default=default, metavar="HOST:PORT", help=f"${variable}, or {default}"
+    )
+    parser.add_argument("--tenant", default=environ.get("KVLEASE_TENANT", ""), help="$KVLEASE_TENANT, or the default")
+    parser.add_argument("--timeout", type=float, default=TIMEOUT, metavar="SECONDS", help=f"default {TIMEOUT:g}")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(server=server)
+
+
+def connect(args: argparse.Namespace) -> Client:
+    """Makes the client that the arguments ask for."""
+    if args.server == "router":
+        return Client(router=args.address, tenant=args.tenant)
+    return Client(registry=args.address, tenant=args.tenant)
+
+
+def explain(error: KvleaseError, args: argparse.Namespace) -> str:
+    """Says what went wrong, and what to do."""
+    server, address = getattr(args, "server", "server"), getattr(args, "address", "")
+    if type(error) is Unavailable:
+        return f"no {server} answers at {address}: start one with `kvlease up`, or pass --{server} HOST:PORT"
+    if type(error) is DeadlineExceeded:
+        return f"the {server} at {address} did not answer in time: see its log, or wait longer with --timeout"
+    if type(error) is Unimplemented:
+        return f"what answers at {address} is no {server}, or an older one: check --{server}"
+    return "; ".join([str(error), *(f"{field}: {fault}" for field, fault in error.violations.items())])

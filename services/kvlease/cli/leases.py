@@ -1,0 +1,70 @@
+"""`kvlease leases`: what is kept for whom, and for how long."""
+
+import argparse
+
+from kvlease.cli.command import OK, Subparsers, add_connection, connect
+from kvlease.cli.command import add_parser as add
+from kvlease.cli.output import length, print_json, print_table
+from kvlease.client.types import Lease, LeaseKind, LeaseState
+
+COLUMNS = "CONVERSATION GEN KIND STATE ENGINE TOKENS BLOCKS REMAINING IDLE CLAIMS LEASE".split()
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Adds the subcommand."""
+    examples = """
+        kvlease leases
+        kvlease leases my-conversation
+        kvlease leases --engine decode-0 --json | jq 'map(.blocks) | add'
+    """
+    parser = add(subparsers, "leases", "list leases, oldest first", run, examples=examples)
+    parser.add_argument("conversation", nargs="?", default="", metavar="CONVERSATION", help="only its leases")
+    add_filter(parser)
+    add_connection(parser, "registry")
+
+
+def add_filter(parser: argparse.ArgumentParser) -> None:
+    """Adds what selects leases, all of which must hold."""
+    parser.add_argument("--engine", default="", metavar="ID", help="only those that this engine holds")
+    parser.add_argument(
+        "--kind", type=LeaseKind, choices=[k for k in LeaseKind if k is not LeaseKind.UNKNOWN], help="only of this kind"
+    )
+    parser.add_argument(
+        "--state",
+        type=LeaseState,
+        choices=[s for s in LeaseState if s is not LeaseState.UNKNOWN],
+        help="only in this state",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints the leases."""
+    with connect(args) as client:
+        leases = client.list_leases(
+            conversation_id=args.conversation,
+            engine_id=args.engine,
+            kind=args.kind,
+            state=args.state,
+            timeout=args.timeout,
+        )
+    if args.json:
+        print_json(leases)
+    else:
+        print_table(COLUMNS, map(_row, leases))
+    return OK
+
+
+def _row(lease: Lease) -> tuple[object, ...]:
+    return (
+        lease.conversation_id,
+        lease.generation,
+        lease.kind,
+        lease.state,
+        lease.engine.engine_id,
+        lease.tokens,
+        lease.blocks,
+        length(lease.remaining),
+        length(lease.idle),
+        lease.claims,
+        lease.lease_id,
+    )
