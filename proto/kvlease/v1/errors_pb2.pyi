@@ -70,6 +70,8 @@ class _ErrorReasonEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._En
     """UNAVAILABLE: the router cannot reach the registry."""
     ERROR_REASON_INTERNAL: _ErrorReason.ValueType  # 23
     """INTERNAL: a fault of the server; its log has the details."""
+    ERROR_REASON_WATCHER_TOO_SLOW: _ErrorReason.ValueType  # 24
+    """RESOURCE_EXHAUSTED: events came faster than the watcher took them. Watch again."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Says what was refused. Sent as the enum's name without its prefix, such as "LEASE_NOT_FOUND"."""
@@ -122,4 +124,6 @@ ERROR_REASON_REGISTRY_UNREACHABLE: ErrorReason.ValueType  # 22
 """UNAVAILABLE: the router cannot reach the registry."""
 ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 23
 """INTERNAL: a fault of the server; its log has the details."""
+ERROR_REASON_WATCHER_TOO_SLOW: ErrorReason.ValueType  # 24
+"""RESOURCE_EXHAUSTED: events came faster than the watcher took them. Watch again."""
 Global___ErrorReason: typing_extensions.TypeAlias = ErrorReason
