@@ -123,8 +123,10 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         turn = admission.admit(request, self._engine, self._settings, time.monotonic(), groups=self._groups)
         if turn is not None:
             self._turns[request.request_id] = turn
-        elif params and (why := self._stock.tame(params, request.num_prompt_tokens)):
-            log.warning("transfer parameters not used", request_id=request.request_id, why=why)
+        elif params:
+            tokens = self._get_remote_prefill_token_count(request.num_prompt_tokens)
+            if why := self._stock.tame(params, tokens):
+                log.warning("transfer parameters not used", request_id=request.request_id, why=why)
         super().on_new_request(request)
         if turn is not None:
             turn.prompt_tokens = request.num_prompt_tokens  # vLLM shortens some prompts
