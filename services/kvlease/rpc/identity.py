@@ -18,6 +18,7 @@ class Role(enum.Enum):
     """What a caller may be."""
 
     ENGINE = "engine"
+    ROUTER = "router"
     APPLICATION = "application"
     OPERATOR = "operator"
 

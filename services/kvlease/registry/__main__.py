@@ -1,0 +1,122 @@
+"""Starts a registry: `kvlease-registry`. The only reader of the command line."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+
+import structlog
+
+from kvlease.registry.rules import Rules, Timing
+from kvlease.registry.service import VALUES, create
+from kvlease.registry.settings import Settings, seconds, written
+from kvlease.rpc import Server, address
+from kvlease.rpc.logging import LogFormat, configure
+
+log = structlog.get_logger()
+
+TIMES = (
+    ("heartbeat", "between two heartbeats of an engine"),
+    ("hold", "how long an engine keeps its blocks after the last answer it received"),
+    ("claim", "longest a reader's claim lasts without renewal"),
+    ("margin", "kept free between a claim's end and the end of hold"),
+    ("least_claim", "a claim that could only be shorter is refused"),
+)
+LIVES = (
+    ("answered_ttl", "how long a lease lives unrenewed after an answer"),
+    ("tools_ttl", "the same after an answer that calls tools"),
+    ("prefill_ttl", "how long prefill's blocks wait for decode"),
+    ("longest_life", "how long a lease lives however often it is renewed"),
+    ("grant_due", "how long after a turn's end claims may wait for its grant"),
+    ("tombstone", "how long what is over is remembered"),
+    ("turn_memory", "how long a turn that nobody ended is remembered"),
+)
+COUNTS = (
+    ("branches", "live leases of one conversation"),
+    ("tenant_leases", "live leases of one tenant; 0: no limit"),
+    ("missed_heartbeats", "so many heartbeats late, an engine counts as unhealthy"),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serves until SIGTERM or SIGINT. Returns 2 for settings that cannot be, 1 for an address that is taken."""
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    configure(LogFormat(given.log_format), debug=given.debug)
+    try:
+        settings = settings_from(given)
+    except ValueError as error:
+        parser.error(str(error))
+    try:
+        asyncio.run(serve(settings))
+    except OSError as error:
+        log.error("registry not started", error=str(error))  # noqa: TRY400 - the message says it all
+        return 1
+    return 0
+
+
+async def serve(settings: Settings) -> None:
+    """Serves until a signal comes, then drains."""
+    async with create(settings) as service, Server(settings.listen, [service]) as server:
+        log.info(f"ready registry {server.address}")  # noqa: G004 - scripts wait for it
+        await server.serve_until_signal(settings.grace)
+
+
+def settings_from(given: argparse.Namespace) -> Settings:
+    """Returns the settings. Raises ValueError for what cannot be."""
+    settings = Settings(
+        listen=given.listen,
+        rules=Rules(
+            timing=Timing(**{name: getattr(given, name) for name, _ in TIMES}),
+            retention=given.retention,
+            **{name: getattr(given, name) for name, _ in (*LIVES, *COUNTS)},
+        ),
+        value=given.value,
+        watch_limit=given.watch_limit,
+        grace=given.grace,
+    )
+    if not (given.insecure or address.is_local(given.listen)):
+        raise ValueError(f"{given.listen} can be reached by others and is not encrypted; give --insecure to allow that")
+    return settings
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="kvlease-registry",
+        description='Leases decode KV blocks to conversations. Times are written "12s", "500ms", "8m" or "1h".',
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add, defaults = parser.add_argument, Settings()
+    add("--listen", default=defaults.listen, metavar="HOST:PORT", help='where to serve; also "unix:PATH"')
+    add("--insecure", action="store_true", help="serve without encryption on other than this machine's own addresses")
+    for names, where in ((TIMES, defaults.rules.timing), (LIVES, defaults.rules)):
+        for name, meaning in names:
+            add(_flag(name), type=_time, default=written(getattr(where, name)), metavar="TIME", help=meaning)
+    for name, meaning in COUNTS:
+        add(_flag(name), type=int, default=getattr(defaults.rules, name), metavar="N", help=meaning)
+    retention = "share of an engine's KV blocks that conversations may keep"
+    add("--retention", type=float, default=defaults.rules.retention, metavar="SHARE", help=retention)
+    value = "which leases go first: those not renewed for longest, or those least likely to be used again"
+    add("--value", choices=sorted(VALUES), default=defaults.value, help=value)
+    unread = "events that a watcher may leave unread"
+    add("--watch-limit", type=int, default=defaults.watch_limit, metavar="N", help=unread)
+    grace = "what running calls get when stopping"
+    add("--grace", type=_time, default=written(defaults.grace), metavar="TIME", help=grace)
+    add("--log-format", choices=[x.value for x in LogFormat], default=LogFormat.AUTO.value, help="how log lines look")
+    add("--debug", action="store_true", help="log every lease")
+    return parser
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _time(text: str) -> float:
+    try:
+        return seconds(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""Values of the domain as messages. Lengths are rounded down: nothing is promised longer on its way."""
+
+from collections.abc import Sequence
+
+from kvlease.registry.announcements import Announcement
+from kvlease.registry.claims import Claimed
+from kvlease.registry.feed import Happened
+from kvlease.registry.grants import Granted
+from kvlease.registry.lease import Handle, Reason
+from kvlease.registry.lists import EngineShown, Page
+from kvlease.registry.renewals import Renewed
+from kvlease.registry.rules import Timing
+from kvlease.registry.sessions import Answer, Opened
+from kvlease.registry.shown import Shown
+from kvlease.rpc.errors import duration
+from kvlease.v1 import lease_pb2, registry_pb2
+
+
+def opened(given: Opened, timing: Timing) -> registry_pb2.OpenSessionResponse:
+    """Tells of a new session, and the times to keep to."""
+    return registry_pb2.OpenSessionResponse(
+        credential=registry_pb2.SessionCredential(
+            session_id=given.credential.session_id, session_secret=given.credential.secret
+        ),
+        boot_id=given.boot_id,
+        timing=registry_pb2.Timing(
+            heartbeat_interval=duration(timing.heartbeat),
+            hold=duration(timing.hold),
+            claim=duration(timing.claim),
+            margin=duration(timing.margin),
+        ),
+        retention_budget_blocks=given.budget,
+    )
+
+
+def heartbeat(given: Answer) -> registry_pb2.HeartbeatResponse:
+    """Tells an owner what to do."""
+    response = registry_pb2.HeartbeatResponse(number=given.number, boot_id=given.boot_id)
+    for lease_id, reason in given.free:
+        response.orders.add(lease_id=lease_id, free=registry_pb2.FreeOrder(reason=_reason(reason)))
+    for lease_id, remaining in given.remaining:
+        response.orders.add(lease_id=lease_id, remaining=duration(remaining))
+    return response
+
+
+def announced(given: Sequence[Announcement]) -> registry_pb2.AnnounceLeasesResponse:
+    """Tells an owner what to keep."""
+    response = registry_pb2.AnnounceLeasesResponse()
+    for x in given:
+        status = registry_pb2.ANNOUNCE_STATUS_KEPT if x.kept else registry_pb2.ANNOUNCE_STATUS_OVER
+        response.results.add(lease_id=x.lease_id, status=status, generation=x.generation)
+    return response
+
+
+def granted(given: Granted) -> registry_pb2.GrantLeaseResponse:
+    """Tells of a granted lease."""
+    return registry_pb2.GrantLeaseResponse(generation=given.generation, remaining=duration(given.remaining))
+
+
+def renewed(given: Sequence[Renewed]) -> registry_pb2.RenewLeasesResponse:
+    """Tells what became of renewals."""
+    response = registry_pb2.RenewLeasesResponse()
+    for x in given:
+        status = registry_pb2.RenewStatus.ValueType(x.outcome)
+        response.results.add(status=status, remaining=duration(x.remaining), leases=x.leases)
+    return response
+
+
+def claimed(given: Claimed) -> registry_pb2.ClaimLeaseResponse:
+    """Gives a claim with the whole lease."""
+    whole = lease(given.lease, registry_pb2.LEASE_VIEW_FULL)
+    return registry_pb2.ClaimLeaseResponse(ttl=duration(given.ttl), lease=whole, matched_tokens=given.matched_tokens)
+
+
+def page(given: Page, view: registry_pb2.LeaseView.ValueType) -> registry_pb2.ListLeasesResponse:
+    """Gives a page of leases."""
+    token = str(given.next_after) if given.next_after else ""
+    return registry_pb2.ListLeasesResponse(leases=[lease(x, view) for x in given.leases], next_page_token=token)
+
+
+def happened(given: Happened) -> registry_pb2.WatchLeasesResponse:
+    """Tells of an event."""
+    event = registry_pb2.LeaseEvent.ValueType(given.event)
+    if given.lease is None:
+        return registry_pb2.WatchLeasesResponse(event=event)
+    return registry_pb2.WatchLeasesResponse(event=event, lease=lease(given.lease, registry_pb2.LEASE_VIEW_BASIC))
+
+
+def lease(given: Shown, view: registry_pb2.LeaseView.ValueType) -> lease_pb2.Lease:
+    """Gives a lease; without digests and body unless in full view."""
+    terms = given.terms
+    return lease_pb2.Lease(
+        lease_id=terms.lease_id,
+        kind=lease_pb2.LeaseKind.ValueType(terms.kind),
+        state=lease_pb2.LeaseState.ValueType(given.state),
+        conversation=lease_pb2.ConversationKey(
+            tenant=terms.conversation.tenant, conversation_id=terms.conversation.conversation_id
+        ),
+        generation=given.generation,
+        parent_lease_id=terms.parent_lease_id,
+        ticket_id=terms.ticket_id,
+        handle=_handle(terms.handle, whole=view == registry_pb2.LEASE_VIEW_FULL),
+        remaining=duration(given.remaining),
+        age=duration(given.age),
+        idle=duration(given.idle),
+        claims=given.claims,
+        stop_reason=lease_pb2.StopReason.ValueType(given.stop_reason),
+        retire_reason=_reason(given.reason),
+    )
+
+
+def engine(given: EngineShown) -> registry_pb2.EngineStatus:
+    """Gives an engine and its session."""
+    return registry_pb2.EngineStatus(
+        engine=registry_pb2.Engine.FromString(given.engine.profile),
+        load=registry_pb2.EngineLoad.FromString(given.load),
+        healthy=given.healthy,
+        draining=given.draining,
+        silent=duration(given.silent),
+        leases=given.leases,
+        leased_blocks=given.leased_blocks,
+        claimed_blocks=given.claimed_blocks,
+        retention_budget_blocks=given.budget,
+    )
+
+
+def _handle(given: Handle, *, whole: bool) -> lease_pb2.Handle:
+    chain = given.chain
+    return lease_pb2.Handle(
+        engine=lease_pb2.EngineRef(engine_id=given.engine.engine_id, incarnation=given.engine.incarnation),
+        request_id=given.request_id,
+        token_count=chain.tokens,
+        block_count=given.block_count,
+        chain=lease_pb2.PrefixChain(key_id=chain.key_id, stride=chain.stride, digests=chain.digests if whole else b""),
+        body=given.body if whole else b"",
+        body_format=given.body_format,
+    )
+
+
+def _reason(given: Reason) -> lease_pb2.RetireReason.ValueType:
+    return lease_pb2.RetireReason.ValueType(given)

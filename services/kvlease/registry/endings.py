@@ -1,0 +1,85 @@
+"""Leases taken out of use by those who may: owners give back, applications end, operators revoke."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kvlease.registry import life
+from kvlease.registry.lease import Conversation, Lease, Reason, State
+from kvlease.registry.ledger import Ledger
+from kvlease.registry.session import Credential, Order, Session
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Leases for which all holds that is given."""
+
+    lease_ids: Sequence[str] = ()
+    conversation: Conversation | None = None
+    engine_id: str = ""
+
+
+def release(ledger: Ledger, credential: Credential, lease_ids: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Gives leases back; returns those that the owner frees now, and those still read, for which orders follow."""
+    session = ledger.session(credential)
+    released: list[str] = []
+    claimed: list[str] = []
+    for lease_id in lease_ids:
+        (released if _release(ledger, session, lease_id) else claimed).append(lease_id)
+    return released, claimed
+
+
+def end_conversation(ledger: Ledger, conversation: Conversation) -> int:
+    """Ends a conversation; returns how many of its leases were live."""
+    known = ledger.conversations.get(conversation)
+    return _retire_all(ledger, known.live() if known else (), Reason.ENDED)
+
+
+def revoke(ledger: Ledger, selection: Selection) -> int:
+    """Revokes leases; returns how many were live."""
+    return _retire_all(ledger, list(_selected(ledger, selection)), Reason.REVOKED)
+
+
+def _release(ledger: Ledger, session: Session, lease_id: str) -> bool:
+    lease = ledger.leases.get(lease_id)
+    if lease is None and ledger.quiet and lease_id not in ledger.gone:
+        _order_later(ledger, session, lease_id)
+        return False
+    if lease is None or lease.owner.engine.ref != session.engine.ref:
+        return True
+    life.adopt(ledger, lease, session)
+    life.retire(ledger, lease, Reason.RELEASED)
+    if lease.state is State.FREEING:
+        life.free(ledger, lease)
+    return lease.state is State.FREED
+
+
+def _order_later(ledger: Ledger, session: Session, lease_id: str) -> None:
+    """Orders a lease free that this life never knew, once no claim of the life before can be live on it."""
+    ledger.timers.at(ledger.quiet_until, _order_unknown, (session.credential.session_id, lease_id))
+
+
+def _order_unknown(ledger: Ledger, key: tuple[str, str]) -> None:
+    session_id, lease_id = key
+    session = ledger.sessions.get(session_id)
+    if session and session.open and lease_id not in ledger.leases:
+        session.orders[lease_id] = Order(Reason.RELEASED)
+
+
+def _retire_all(ledger: Ledger, leases: Iterable[Lease], reason: Reason) -> int:
+    return sum(life.retire(ledger, lease, reason) for lease in leases)
+
+
+def _selected(ledger: Ledger, selection: Selection) -> Iterable[Lease]:
+    """Looks where the fewest are, then tests the rest."""
+    if selection.lease_ids:
+        candidates: Iterable[Lease] = [ledger.leases[key] for key in selection.lease_ids if key in ledger.leases]
+    elif selection.conversation:
+        known = ledger.conversations.get(selection.conversation)
+        candidates = known.leases.values() if known else ()
+    else:
+        sessions = ledger.engines.get(selection.engine_id, ())
+        candidates = [lease for session in sessions for lease in session.leases.values()]
+    for lease in candidates:
+        of_conversation = selection.conversation in (None, lease.terms.conversation)
+        if of_conversation and selection.engine_id in ("", lease.terms.handle.engine.engine_id):
+            yield lease

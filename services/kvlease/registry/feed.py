@@ -1,0 +1,115 @@
+"""Changes on their way to those who wait for one and to those who watch them all."""
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from dataclasses import dataclass
+
+from kvlease.registry.change import Event, Topic
+from kvlease.registry.errors import WatcherTooSlow
+from kvlease.registry.lists import Filter
+from kvlease.registry.shown import Shown
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """An event, with the lease right after it; SYNCED has none."""
+
+    event: Event
+    lease: Shown | None
+
+
+class Watcher:
+    """One watch. Holds at most so many events that were not taken yet; more end it."""
+
+    def __init__(self, wanted: Filter, limit: int) -> None:
+        self.wanted = wanted
+        self._limit = limit
+        self._events: deque[Happened] = deque()
+        self._error: Exception | None = None
+        self._news = asyncio.Event()
+
+    def put(self, happened: Happened) -> None:
+        """Queues an event, or gives up."""
+        if len(self._events) >= self._limit:
+            self.fail(WatcherTooSlow(self._limit))
+            return
+        self._events.append(happened)
+        self._news.set()
+
+    def fail(self, error: Exception) -> None:
+        """Ends the watch with an error, at once."""
+        self._error = self._error or error
+        self._events.clear()
+        self._news.set()
+
+    async def events(self) -> AsyncGenerator[Happened]:
+        """Gives events as they come. Raises what ended the watch."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            if self._error:
+                raise self._error
+            while self._events:
+                yield self._events.popleft()
+
+
+class Feed:
+    """Waiters by topic and watchers by tenant. `sleep` is asyncio's, or a test's."""
+
+    def __init__(self, sleep: Callable[[float], Awaitable[None]]) -> None:
+        self._sleep = sleep
+        self._waiters: defaultdict[Topic, set[asyncio.Future[None]]] = defaultdict(set)
+        self._watchers: defaultdict[str, set[Watcher]] = defaultdict(set)
+        self._closed: Callable[[], Exception] | None = None
+
+    async def wait(self, topic: Topic, seconds: float) -> None:
+        """Returns when the topic is touched or the time is over. Raises what closed the feed."""
+        self.check()
+        touched: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters[topic].add(touched)
+        over = asyncio.ensure_future(self._sleep(seconds))
+        try:
+            await asyncio.wait((touched, over), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            over.cancel()
+            self._waiters[topic].discard(touched)
+            if not self._waiters[topic]:
+                del self._waiters[topic]
+        self.check()
+
+    def touch(self, topics: Iterable[Topic]) -> None:
+        """Wakes those who wait for any of these."""
+        for topic in topics:
+            for touched in self._waiters.get(topic, ()):
+                if not touched.done():
+                    touched.set_result(None)
+
+    def watchers(self, tenant: str) -> Iterable[Watcher]:
+        """Those who watch a tenant's leases."""
+        return self._watchers.get(tenant, ())
+
+    def watch(self, watcher: Watcher) -> None:
+        """Lets a watcher hear from now on. Raises what closed the feed."""
+        self.check()
+        self._watchers[watcher.wanted.tenant].add(watcher)
+
+    def unwatch(self, watcher: Watcher) -> None:
+        """Lets a watcher go."""
+        tenant = watcher.wanted.tenant
+        self._watchers[tenant].discard(watcher)
+        if not self._watchers[tenant]:
+            del self._watchers[tenant]
+
+    def close(self, error: Callable[[], Exception]) -> None:
+        """Ends every wait and watch with an error, those to come included."""
+        self._closed = error
+        self.touch(list(self._waiters))
+        for watchers in self._watchers.values():
+            for watcher in watchers:
+                watcher.fail(error())
+
+    def check(self) -> None:
+        """Raises what closed the feed."""
+        if self._closed:
+            raise self._closed()

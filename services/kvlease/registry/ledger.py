@@ -1,0 +1,139 @@
+"""All that the registry knows. Knows no clock, no store and no transport itself.
+
+Time comes in through `advance`; everything that time brings about happens there, in order. Beside it stand look-ups and
+what is forgotten when. How leases move is in `life`; each group of operations has a module of its own.
+"""
+
+from collections.abc import Callable
+from hmac import compare_digest
+
+from kvlease.registry.change import Change, Event, Topic
+from kvlease.registry.errors import SecretWrong, SessionNotFound
+from kvlease.registry.lease import Claim, Conversation, EngineRef, Lease
+from kvlease.registry.roll import Roll
+from kvlease.registry.rules import Rules
+from kvlease.registry.session import Credential, Session
+from kvlease.registry.timers import Timers
+from kvlease.registry.turn import Branches, Turn
+from kvlease.registry.value import Value
+
+
+class Ledger:
+    """Sessions, leases, claims, conversations and turns, at the instant `now`."""
+
+    def __init__(self, rules: Rules, now: float, *, token: Callable[[], str], value: Value) -> None:
+        """Starts empty at an instant. `token` makes random names; `value` says which lease goes first."""
+        self.rules = rules
+        self.now = now
+        self.token = token
+        self.value = value
+        self.boot_id = token()
+        self.quiet_until = now + rules.timing.claim
+        self.sessions: dict[str, Session] = {}
+        self.engines: dict[str, list[Session]] = {}
+        """Sessions by engine id, the newest last; the others are over but not reaped yet."""
+        self.leases: dict[str, Lease] = {}
+        self.claims: dict[str, Claim] = {}
+        self.conversations: dict[Conversation, Branches] = {}
+        self.turns: dict[str, Turn] = {}
+        self.tenants: dict[str, Roll] = {}
+        self.gone: dict[str, tuple[EngineRef, float]] = {}
+        """Owners of leases that are freed, and until when that is remembered."""
+        self.timers = Timers()
+        self.changes: list[Change] = []
+        self.touched: list[Topic] = []
+        self._seq = 0
+
+    def advance(self, now: float) -> None:
+        """Lets everything happen that is due by then. An earlier instant than before changes nothing."""
+        while due := self.timers.pop(now):
+            when, act, key = due
+            self.now = max(self.now, when)
+            act(self, key)
+        self.now = max(self.now, now)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether claims of a life before may still be live: nobody may be told to free anything."""
+        return self.now < self.quiet_until
+
+    def next_seq(self) -> int:
+        """Numbers leases by arrival."""
+        self._seq += 1
+        return self._seq
+
+    def tell(self, event: Event, lease: Lease) -> None:
+        """Notes an event for those who watch and wait."""
+        self.changes.append(Change(event, lease, lease.state, lease.reason))
+
+    def promised_until(self, session: Session) -> float:
+        """Until when the owner surely keeps its blocks, whatever happens: no claim lasts longer."""
+        return session.promised_until(self.rules.timing.hold - self.rules.timing.margin)
+
+    def session(self, credential: Credential) -> Session:
+        """Returns the caller's open session. Raises SessionNotFound, SecretWrong."""
+        session = self.any_session(credential)
+        if not session.open:
+            raise SessionNotFound
+        return session
+
+    def any_session(self, credential: Credential) -> Session:
+        """Returns the caller's session, also one that is over but not reaped yet. Raises as `session`."""
+        session = self.sessions.get(credential.session_id)
+        if session is None:
+            raise SessionNotFound
+        if not compare_digest(session.credential.secret.encode(), credential.secret.encode()):
+            raise SecretWrong
+        return session
+
+    def branches(self, conversation: Conversation) -> Branches:
+        """Returns what is known of a conversation, to be remembered for a while from now on."""
+        known = self.conversations.setdefault(conversation, Branches())
+        known.forget_at = self.now + self.rules.tombstone
+        self.timers.at(known.forget_at, _forget_conversation, conversation)
+        return known
+
+    def turn(self, ticket_id: str) -> Turn:
+        """Returns what is known of a turn; starts to remember it."""
+        known = self.turns.get(ticket_id)
+        if known is None:
+            known = self.turns[ticket_id] = Turn()
+            self.forget_turn_in(ticket_id, self.rules.turn_memory)
+        return known
+
+    def forget_turn_in(self, ticket_id: str, seconds: float) -> None:
+        """Sets how long a turn is still remembered."""
+        self.turns[ticket_id].forget_at = self.now + seconds
+        self.timers.at(self.now + seconds, _forget_turn, ticket_id)
+
+    def not_due(self, conversation: Conversation, ticket_id: str) -> None:
+        """Takes note that a turn's grant came, or will not come: nobody need wait for it."""
+        known = self.conversations.get(conversation)
+        if known and known.due.pop(ticket_id, None):
+            self.touched.append(("conversation", conversation))
+
+    def bury(self, lease: Lease) -> None:
+        """Remembers for a while that a lease is gone, so that it cannot come back."""
+        until = self.now + self.rules.tombstone
+        self.gone[lease.lease_id] = (lease.owner.engine.ref, until)
+        self.timers.at(until, _forget_gone, lease.lease_id)
+
+
+# Each change of a time to forget sets a timer of its own: one that finds a later time leaves the matter to that.
+
+
+def _forget_conversation(ledger: Ledger, conversation: Conversation) -> None:
+    known = ledger.conversations.get(conversation)
+    if known is not None and not known.leases and known.forget_at <= ledger.now:
+        del ledger.conversations[conversation]
+
+
+def _forget_turn(ledger: Ledger, ticket_id: str) -> None:
+    known = ledger.turns.get(ticket_id)
+    if known is not None and known.forget_at <= ledger.now:
+        del ledger.turns[ticket_id]
+
+
+def _forget_gone(ledger: Ledger, lease_id: str) -> None:
+    if lease_id in ledger.gone and ledger.gone[lease_id][1] <= ledger.now:
+        del ledger.gone[lease_id]

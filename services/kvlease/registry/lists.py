@@ -1,0 +1,118 @@
+"""What may be looked at: one lease, pages of leases, engines."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from kvlease.registry.errors import LeaseNotFound
+from kvlease.registry.lease import Conversation, Kind, Lease, State
+from kvlease.registry.ledger import Ledger
+from kvlease.registry.session import Engine, Session
+from kvlease.registry.shown import Shown, show
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Leases of a tenant for which all holds that is given."""
+
+    tenant: str
+    conversation_id: str = ""
+    engine_id: str = ""
+    kind: Kind | None = None
+    state: State | None = None
+
+    def takes(self, lease: Lease, state: State) -> bool:
+        """Tells whether a lease in that state is wanted; in any state, where none is given."""
+        return (
+            lease.terms.conversation.tenant == self.tenant
+            and self.conversation_id in ("", lease.terms.conversation.conversation_id)
+            and self.engine_id in ("", lease.terms.handle.engine.engine_id)
+            and self.kind in (None, lease.terms.kind)
+            and self.state in (None, state)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Leases, oldest first, and after which one the next page begins; 0 when there is none."""
+
+    leases: Sequence[Shown]
+    next_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class EngineShown:
+    """An engine and its session at one moment; `silent` in seconds."""
+
+    engine: Engine
+    load: bytes
+    healthy: bool
+    draining: bool
+    silent: float
+    leases: int
+    leased_blocks: int
+    claimed_blocks: int
+    budget: int
+
+
+def get(ledger: Ledger, tenant: str, lease_id: str) -> Shown:
+    """Shows a lease. Raises LeaseNotFound, also for another tenant's."""
+    lease = ledger.leases.get(lease_id)
+    if lease is None or lease.terms.conversation.tenant != tenant:
+        raise LeaseNotFound(lease_id)
+    return show(lease, ledger.now)
+
+
+def page(ledger: Ledger, wanted: Filter, after: int, size: int) -> Page:
+    """Shows at most so many of the wanted leases that came after a number; only live ones unless a state is wanted."""
+    found: list[Shown] = []
+    for lease in _candidates(ledger, wanted, after):
+        if not wanted.takes(lease, lease.state) or (wanted.state is None and lease.state is not State.LIVE):
+            continue
+        if len(found) == size:
+            return Page(found, found[-1].seq)
+        found.append(show(lease, ledger.now))
+    return Page(found, 0)
+
+
+def existing(ledger: Ledger, wanted: Filter) -> Iterable[Lease]:
+    """All wanted leases that are not freed, oldest first."""
+    return [lease for lease in _candidates(ledger, wanted, 0) if wanted.takes(lease, lease.state)]
+
+
+def engines(ledger: Ledger, model: str, *, include_lost: bool) -> list[EngineShown]:
+    """Shows the engines that serve a model (any, if empty), by id; those that are overdue only if asked for."""
+    newest = (ledger.engines[key][-1] for key in sorted(ledger.engines))
+    shown = (_engine(ledger, x) for x in newest if x.open and (not model or model in x.engine.models))
+    return [x for x in shown if include_lost or x.silent < _overdue(ledger)]
+
+
+def _candidates(ledger: Ledger, wanted: Filter, after: int) -> Iterator[Lease]:
+    """Leases after a number, oldest first, from the smallest table that has all wanted ones."""
+    if wanted.conversation_id:
+        known = ledger.conversations.get(Conversation(wanted.tenant, wanted.conversation_id))
+        yield from (x for x in (known.leases.values() if known else ()) if x.seq > after)
+    elif wanted.engine_id:
+        sessions = ledger.engines.get(wanted.engine_id, ())
+        leases = [x for session in sessions for x in session.leases.values() if x.seq > after]
+        yield from sorted(leases, key=lambda x: x.seq)
+    elif roll := ledger.tenants.get(wanted.tenant):
+        yield from roll.after(after)
+
+
+def _overdue(ledger: Ledger) -> float:
+    return ledger.rules.missed_heartbeats * ledger.rules.timing.heartbeat
+
+
+def _engine(ledger: Ledger, session: Session) -> EngineShown:
+    silent = ledger.now - session.heartbeat_at
+    return EngineShown(
+        engine=session.engine,
+        load=session.load,
+        healthy=silent < _overdue(ledger) and not session.draining,
+        draining=session.draining,
+        silent=silent,
+        leases=session.live_leases,
+        leased_blocks=session.leased_blocks,
+        claimed_blocks=session.claimed_blocks,
+        budget=session.budget,
+    )

@@ -1,0 +1,61 @@
+"""What is remembered of a conversation and of a turn beside their leases."""
+
+from dataclasses import dataclass, field
+
+from kvlease.registry.lease import Kind, Lease, State, StopReason
+
+
+@dataclass(slots=True, eq=False)
+class Turn:
+    """One ticket's turn."""
+
+    forget_at: float = 0.0
+    completed: bool = False
+    cancelled: bool = False
+    prefill_failed: bool = False
+    stop_reason: StopReason = StopReason.UNKNOWN
+    report: bytes | None = None
+    """How prefill came by its KV, as it was told."""
+    prefill: str = ""
+    """The PREFILL lease's id, once granted."""
+    decode: list[str] = field(default_factory=list)
+    """DECODE leases' ids."""
+
+    @property
+    def takes_prefill(self) -> bool:
+        return not (self.completed or self.cancelled or self.prefill_failed)
+
+    def took(self, lease: Lease, report: bytes | None) -> None:
+        """Takes note of a lease of this turn."""
+        if lease.terms.kind is Kind.DECODE:
+            self.decode.append(lease.lease_id)
+        else:
+            self.prefill = lease.lease_id
+            self.report = report or self.report
+
+
+@dataclass(slots=True, eq=False)
+class Branches:
+    """A conversation: its leases, whatever their kind, until they are freed."""
+
+    forget_at: float = 0.0
+    generation: int = 0
+    leases: dict[str, Lease] = field(default_factory=dict)
+    due: dict[str, float] = field(default_factory=dict)
+    """Turns whose grant is due, by ticket id, and until when."""
+
+    def live(self) -> list[Lease]:
+        """The branches: DECODE leases that are live."""
+        return [x for x in self.leases.values() if x.terms.kind is Kind.DECODE and x.state is State.LIVE]
+
+    def due_until(self, now: float) -> float | None:
+        """Until when a grant is due at most; None when none is."""
+        self.due = {ticket: until for ticket, until in self.due.items() if until > now}
+        return max(self.due.values(), default=None)
+
+    def number(self, wanted: int = 0) -> int:
+        """Numbers a lease: as wanted, unless a live branch has that number, or with the next."""
+        if not wanted or any(x.generation == wanted for x in self.live()):
+            wanted = self.generation + 1
+        self.generation = max(self.generation, wanted)
+        return wanted
