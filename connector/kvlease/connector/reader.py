@@ -103,6 +103,7 @@ class Reader:
                     digests=digests,
                 )
             )
+        give_up = self._clock() + seconds(turn.terms.lifetime)
         while True:
             sent = self._clock()
             wait = PREFILL_WAIT if turn.source is Source.PREFILL else max(0.0, turn.deadline - sent)
@@ -110,10 +111,9 @@ class Reader:
             try:
                 response = await self._claim_once(request)
             except errors.PrefillPending:
-                if turn.answer is not None:
+                if turn.answer is not None or self._clock() > give_up:
                     raise
                 continue
-            # a claim that had to wait is as long as one asked for when it was given: see ClaimLeaseResponse.ttl
             claim = Claim(request.claim_id, response.lease, sent + seconds(response.ttl))
             self._renewals[claim.claim_id] = asyncio.create_task(self._renew(claim, seconds(response.ttl)))
             return claim

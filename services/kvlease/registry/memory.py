@@ -1,6 +1,7 @@
 """The store in this process's memory: a ledger, the only clock, and those who wait."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import structlog
@@ -105,12 +106,13 @@ class MemoryStore:
         return self._do(lambda x: endings.end_conversation(x, conversation))
 
     async def claim(self, credential: Credential, claim_id: str, target: Target, wait: float) -> Claimed:
-        ends_at = self._clock() + wait
+        came_at = self._clock()
+        ends_at = came_at + wait
         while True:
             waits = self._clock() < ends_at
             found = self._do(lambda x: claims.claim(x, credential, claim_id, target, waits=waits))  # noqa: B023
             if not isinstance(found, Pending):
-                return found
+                return replace(found, ttl=found.ttl + self._clock() - came_at)  # it counts from the asking
             await self._feed.wait(found.topic, min(ends_at, found.until) - self._clock())
 
     async def renew_claim(self, credential: Credential, claim_id: str) -> float:
