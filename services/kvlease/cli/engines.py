@@ -1,13 +1,28 @@
 """`kvlease engines`: what is registered, how busy it is, and what it keeps."""
 
 import argparse
+from collections.abc import Callable
 
 from kvlease.cli.command import OK, Subparsers, add_connection, connect
 from kvlease.cli.command import add_parser as add
 from kvlease.cli.output import length, print_json, print_table
 from kvlease.client.types import Engine
 
-COLUMNS = "ENGINE ROLE STATE RUNNING WAITING FREE LEASES LEASED BUDGET SILENT VLLM MODELS URL".split()
+COLUMNS: dict[str, Callable[[Engine], object]] = {
+    "ENGINE": lambda engine: engine.ref.engine_id,
+    "ROLE": lambda engine: engine.role,
+    "STATE": lambda engine: "draining" if engine.draining else "healthy" if engine.healthy else "lost",
+    "RUNNING": lambda engine: engine.load.running,
+    "WAITING": lambda engine: engine.load.waiting,
+    "FREE": lambda engine: f"{engine.load.free_blocks}/{engine.total_blocks}",
+    "LEASES": lambda engine: engine.leases,
+    "LEASED": lambda engine: engine.leased_blocks,
+    "BUDGET": lambda engine: engine.retention_budget_blocks,
+    "SILENT": lambda engine: length(engine.silent),
+    "VLLM": lambda engine: engine.vllm_version,
+    "MODELS": lambda engine: ",".join(engine.models),
+    "URL": lambda engine: engine.http_url,
+}
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -28,29 +43,5 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(engines)
     else:
-        print_table(COLUMNS, map(_row, engines))
+        print_table(COLUMNS, engines)
     return OK
-
-
-def _row(engine: Engine) -> tuple[object, ...]:
-    return (
-        engine.ref.engine_id,
-        engine.role,
-        _state(engine),
-        engine.load.running,
-        engine.load.waiting,
-        f"{engine.load.free_blocks}/{engine.total_blocks}",
-        engine.leases,
-        engine.leased_blocks,
-        engine.retention_budget_blocks,
-        length(engine.silent),
-        engine.vllm_version,
-        ",".join(engine.models),
-        engine.http_url,
-    )
-
-
-def _state(engine: Engine) -> str:
-    if engine.draining:
-        return "draining"
-    return "healthy" if engine.healthy else "lost"

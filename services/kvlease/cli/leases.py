@@ -1,13 +1,26 @@
 """`kvlease leases`: what is kept for whom, and for how long."""
 
 import argparse
+from collections.abc import Callable
 
 from kvlease.cli.command import OK, Subparsers, add_connection, connect
 from kvlease.cli.command import add_parser as add
 from kvlease.cli.output import length, print_json, print_table
 from kvlease.client.types import Lease, LeaseKind, LeaseState
 
-COLUMNS = "CONVERSATION GEN KIND STATE ENGINE TOKENS BLOCKS REMAINING IDLE CLAIMS LEASE".split()
+COLUMNS: dict[str, Callable[[Lease], object]] = {
+    "CONVERSATION": lambda lease: lease.conversation_id,
+    "GEN": lambda lease: lease.generation,
+    "KIND": lambda lease: lease.kind,
+    "STATE": lambda lease: lease.state,
+    "ENGINE": lambda lease: lease.engine.engine_id,
+    "TOKENS": lambda lease: lease.tokens,
+    "BLOCKS": lambda lease: lease.blocks,
+    "REMAINING": lambda lease: length(lease.remaining),
+    "IDLE": lambda lease: length(lease.idle),
+    "CLAIMS": lambda lease: lease.claims,
+    "LEASE": lambda lease: lease.lease_id,
+}
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -50,21 +63,5 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(leases)
     else:
-        print_table(COLUMNS, map(_row, leases))
+        print_table(COLUMNS, leases)
     return OK
-
-
-def _row(lease: Lease) -> tuple[object, ...]:
-    return (
-        lease.conversation_id,
-        lease.generation,
-        lease.kind,
-        lease.state,
-        lease.engine.engine_id,
-        lease.tokens,
-        lease.blocks,
-        length(lease.remaining),
-        length(lease.idle),
-        lease.claims,
-        lease.lease_id,
-    )

@@ -2,11 +2,12 @@
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, TextIO
+from typing import Any, TypeAlias, TypeVar
 
-Row = Sequence[str]
+T = TypeVar("T")
+Row: TypeAlias = Sequence[str]
 SHORT = 10.0  # seconds below which tenths are worth reading
 
 
@@ -15,14 +16,14 @@ def print_json(value: Any, *, indent: int | None = 2) -> None:
     print(json.dumps(value, indent=indent, default=asdict), flush=True)
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, out: TextIO | None = None) -> None:
-    """Prints rows under their columns."""
-    stream = out or sys.stdout
-    cells = [[_cell(value) for value in row] for row in rows]
-    if stream.isatty():
-        _print_rich(columns, cells, stream)
+def print_table(columns: Mapping[str, Callable[[T], object]], items: Iterable[T]) -> None:
+    """Prints a line for each item; a column is a heading and what stands under it."""
+    headings = list(columns)
+    rows = [[_cell(column(item)) for column in columns.values()] for item in items]
+    if sys.stdout.isatty():
+        _print_rich(headings, rows)
     else:
-        _print_plain(columns, cells, stream)
+        _print_plain(headings, rows)
 
 
 def length(seconds: float) -> str:
@@ -45,19 +46,18 @@ def _cell(value: object) -> str:
     return "-" if value in (None, "") else printable(str(value))
 
 
-def _print_plain(columns: Sequence[str], cells: Sequence[Row], stream: TextIO) -> None:
-    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
-    for row in (columns, *cells):
-        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        print(line.rstrip(), file=stream)
+def _print_plain(headings: Row, rows: Sequence[Row]) -> None:
+    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+    for row in (headings, *rows):
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _print_rich(columns: Sequence[str], cells: Sequence[Row], stream: TextIO) -> None:
+def _print_rich(headings: Row, rows: Sequence[Row]) -> None:
     from rich.console import Console  # noqa: PLC0415 - only people need it
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    table = Table(*columns, box=None, header_style="bold", pad_edge=False)
-    for row in cells:
+    table = Table(*headings, box=None, header_style="bold", pad_edge=False)
+    for row in rows:
         table.add_row(*map(Text, row))
-    Console(file=stream).print(table)
+    Console().print(table)

@@ -1,13 +1,28 @@
 """`kvlease tickets`: where recent turns went, why, and what their prompts cost."""
 
 import argparse
+from collections.abc import Callable
 
 from kvlease.cli.command import OK, Subparsers, add_connection, connect
 from kvlease.cli.command import add_parser as add
 from kvlease.cli.output import length, print_json, print_table
 from kvlease.client.types import Ticket
 
-COLUMNS = "TICKET AGE STATE CONVERSATION PREFILL DECODE LEASED PROMPT REUSED LOCAL COMPUTED MISS DECISION".split()
+COLUMNS: dict[str, Callable[[Ticket], object]] = {
+    "TICKET": lambda ticket: ticket.terms.ticket_id,
+    "AGE": lambda ticket: length(ticket.age),
+    "STATE": lambda ticket: ticket.state,
+    "CONVERSATION": lambda ticket: ticket.terms.conversation_id,
+    "PREFILL": lambda ticket: ticket.terms.prefill and ticket.terms.prefill.engine_id,
+    "DECODE": lambda ticket: ticket.terms.decode.engine_id,
+    "LEASED": lambda ticket: ticket.leased_tokens,
+    "PROMPT": lambda ticket: ticket.report and ticket.report.prompt_tokens,
+    "REUSED": lambda ticket: ticket.report and ticket.report.reused_tokens,
+    "LOCAL": lambda ticket: ticket.report and ticket.report.local_tokens,
+    "COMPUTED": lambda ticket: ticket.report and ticket.report.computed_tokens,
+    "MISS": lambda ticket: ticket.report and ticket.report.miss_reason,
+    "DECISION": lambda ticket: ticket.decision,
+}
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -34,24 +49,5 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(tickets)
     else:
-        print_table(COLUMNS, map(_row, tickets))
+        print_table(COLUMNS, tickets)
     return OK
-
-
-def _row(ticket: Ticket) -> tuple[object, ...]:
-    terms, report = ticket.terms, ticket.report
-    return (
-        terms.ticket_id,
-        length(ticket.age),
-        ticket.state,
-        terms.conversation_id,
-        terms.prefill and terms.prefill.engine_id,
-        terms.decode.engine_id,
-        ticket.leased_tokens,
-        report and report.prompt_tokens,
-        report and report.reused_tokens,
-        report and report.local_tokens,
-        report and report.computed_tokens,
-        report and report.miss_reason,
-        ticket.decision,
-    )

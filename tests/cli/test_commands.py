@@ -1,0 +1,194 @@
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from kvlease.cli.__main__ import COMMANDS, main
+from kvlease.client.errors import Internal, PermissionDenied
+from kvlease.client.sync import Client
+from kvlease.client.testing import FakeRegistry, FakeRouter
+
+Run = Callable[..., int]
+Capture = pytest.CaptureFixture[str]
+
+
+def test_engines_are_columns_in_a_pipe(run: Run, registry: FakeRegistry, capsys: Capture) -> None:
+    registry.add_engine("lost")
+    registry.engines["lost"].healthy = False
+
+    assert run("engines") == 0
+
+    headings, first, second = capsys.readouterr().out.splitlines()
+    assert headings.split()[:3] == ["ENGINE", "ROLE", "STATE"]
+    assert first.split()[:3] == ["decode", "decode", "healthy"]
+    assert second.split()[:3] == ["lost", "both", "lost"]
+
+
+def test_leases_are_those_of_the_conversation(run: Run, registry: FakeRegistry, capsys: Capture) -> None:
+    registry.grant("a", tokens=100)
+    registry.grant("b")
+
+    assert run("leases", "a") == 0
+
+    _, line = capsys.readouterr().out.splitlines()
+    assert line.split()[:7] == ["a", "1", "decode", "live", "engine", "100", "7"]
+
+
+def test_json_is_the_whole_value(run: Run, registry: FakeRegistry, capsys: Capture) -> None:
+    lease_id = registry.grant("a", tokens=100)
+
+    assert run("leases", "--json", "--kind", "decode", "--engine", "engine") == 0
+
+    (lease,) = json.loads(capsys.readouterr().out)
+    assert (lease["lease_id"], lease["tokens"], lease["engine"]["engine_id"]) == (lease_id, 100, "engine")
+
+
+def test_tickets_show_what_their_prompts_cost(
+    run: Run, registry: FakeRegistry, router: FakeRouter, capsys: Capture
+) -> None:
+    with Client(registry=registry.address, router=router.address) as client:
+        done = client.route("model", conversation_id="c", prompt_tokens=10)
+        client.complete(done.ticket)
+        client.route("model", conversation_id="c")
+
+    assert run("tickets", "--conversation", "c") == 0
+    _, newest, oldest = capsys.readouterr().out.splitlines()
+    assert "routed" in newest
+    assert oldest.split()[:2][0] == done.ticket_id
+    assert "completed" in oldest
+
+    assert run("tickets", done.ticket_id, "--json") == 0
+    (ticket,) = json.loads(capsys.readouterr().out)
+    assert ticket["report"]["computed_tokens"] == 10
+
+
+@pytest.mark.parametrize(("granted", "said"), [(True, "1 lease "), (False, "0 leases ")])
+def test_end_says_what_was_let_go(
+    run: Run, registry: FakeRegistry, capsys: Capture, *, granted: bool, said: str
+) -> None:
+    if granted:
+        registry.grant("a")
+
+    assert run("end", "a") == 0
+
+    assert said in capsys.readouterr().out
+
+
+def test_a_terminal_is_shown_a_table(
+    run: Run, registry: FakeRegistry, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry.grant("[bold]a")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    assert run("leases") == 0
+
+    out = capsys.readouterr().out
+    assert "CONVERSATION" in out
+    assert "[bold]a" in out
+
+
+def test_a_name_cannot_move_the_cursor(run: Run, registry: FakeRegistry, capsys: Capture) -> None:
+    registry.grant("a\x1b[2J\nb")
+
+    assert run("leases") == 0
+
+    assert "a\\x1b[2J\\nb" in capsys.readouterr().out
+
+
+def test_commands_speak_for_their_tenant(run: Run, registry: FakeRegistry, capsys: Capture) -> None:
+    registry.grant("a", tenant="other")
+
+    assert run("leases", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == []
+    assert run("leases", "--json", "--tenant", "other") == 0
+    assert len(json.loads(capsys.readouterr().out)) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        (("engines", "--registry", "127.0.0.1:1", "--timeout", "0.1"), "--registry HOST:PORT"),
+        (("tickets", "--router", "127.0.0.1:1", "--timeout", "0.1"), "--router HOST:PORT"),
+    ],
+)
+def test_where_nobody_answers_the_message_says_what_to_do(
+    run: Run, words: tuple[str, ...], advice: str, capsys: Capture
+) -> None:
+    assert run(*words) == 1
+
+    said = capsys.readouterr()
+    assert "127.0.0.1:1" in said.err
+    assert advice in said.err
+    assert not said.out
+
+
+def test_a_registry_that_does_not_answer_in_time_fails(run: Run, registry: FakeRegistry, capsys: Capture) -> None:
+    registry.freeze()
+
+    assert run("engines", "--timeout", "0.05") == 1
+
+    assert "--timeout" in capsys.readouterr().err
+
+
+def test_a_router_is_no_registry(run: Run, router: FakeRouter, capsys: Capture) -> None:
+    assert run("engines", "--registry", router.address) == 1
+
+    assert "no registry" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("refusal", [PermissionDenied("not yours"), Internal("broken")])
+def test_a_refusal_is_told(run: Run, registry: FakeRegistry, refusal: Exception, capsys: Capture) -> None:
+    registry.fail_next(refusal)  # type: ignore[arg-type]
+
+    assert run("end", "a") == 1
+
+    assert str(refusal) in capsys.readouterr().err
+
+
+def test_a_malformed_request_names_its_field(run: Run, capsys: Capture) -> None:
+    assert run("end", "") == 1
+
+    assert "conversation_id" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [(), ("nonsense",), ("leases", "--kind", "other"), ("end",)])
+def test_wrong_usage_is_2(words: tuple[str, ...], capsys: Capture) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(words)
+
+    assert left.value.code == 2
+    assert "usage" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["engines", "leases", "tickets", "end", "watch"])
+def test_help_gives_examples(command: str, capsys: Capture) -> None:
+    with pytest.raises(SystemExit) as left:
+        main((command, "--help"))
+
+    assert left.value.code == 0
+    assert f"  kvlease {command}" in capsys.readouterr().out
+
+
+def test_every_command_is_one_module() -> None:
+    names = [command.__name__ for command in COMMANDS]  # type: ignore[attr-defined]
+
+    assert len(set(names)) == len(names)
+
+
+def test_a_reader_that_leaves_early_is_no_failure(registry: FakeRegistry) -> None:
+    for number in range(3000):
+        registry.grant(str(number))
+
+    command = [sys.executable, "-m", "kvlease.cli", "leases", "--registry", registry.address]
+    listing = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert listing.stdout is not None
+    listing.stdout.readline()
+    listing.stdout.close()
+
+    assert listing.wait(timeout=30) == 0
+    assert listing.stderr is not None
+    assert listing.stderr.read() == b""
+    listing.stderr.close()
