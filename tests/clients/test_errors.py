@@ -78,6 +78,16 @@ def test_an_exception_carries_what_the_server_says(registry: FakeRegistry) -> No
     assert raised.value.violations == {"handle.block_count": "too many"}
 
 
+def test_a_very_long_text_arrives_whole(registry: FakeRegistry) -> None:
+    registry.fail_next(errors.Malformed("long " * 2000, violations={f"field[{n}]": "fault " * 10 for n in range(100)}))
+
+    with Client(registry=registry.address) as client, pytest.raises(errors.Malformed) as raised:
+        client.end("conversation")
+
+    assert len(str(raised.value)) == 10_000
+    assert len(raised.value.violations) == 100
+
+
 class Raised(grpc.RpcError):
     """What gRPC raises, made by hand."""
 

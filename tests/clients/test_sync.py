@@ -7,6 +7,7 @@ from kvlease.client.errors import (
     ClientClosed,
     DeadlineExceeded,
     Draining,
+    IdTaken,
     LeaseNotFound,
     ModelNotFound,
     NoEngine,
@@ -44,6 +45,20 @@ def test_a_route_made_again_with_its_id_gives_the_same_ticket(client: Client) ->
 
     assert client.route("model", request_id="r") == first
     assert client.route("model").ticket_id != first.ticket_id
+
+
+def test_a_route_made_again_after_its_turn_is_routed_anew(client: Client) -> None:
+    first = client.route("model", request_id="r")
+    client.cancel(first.ticket)
+
+    assert client.route("model", request_id="r").ticket_id != first.ticket_id
+
+
+def test_a_route_made_again_for_something_else_is_refused(client: Client) -> None:
+    client.route("model", request_id="r")
+
+    with pytest.raises(IdTaken):
+        client.route("model", request_id="r", conversation_id="c")
 
 
 def test_engines_that_failed_are_left_out(client: Client) -> None:

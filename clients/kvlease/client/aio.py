@@ -8,11 +8,10 @@ async with Client(registry="registry:7440", router="router:7441") as client:
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Protocol, Self, TypeVar
-
-import structlog
 
 from kvlease.client import convert, requests, types
 from kvlease.client.caller import Caller
@@ -25,7 +24,7 @@ from kvlease.client.retry import TIMEOUT, Attempts
 from kvlease.v1 import registry_pb2, router_pb2
 from kvlease.v1.registry_pb2_grpc import RegistryServiceStub
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 
 RequestT_contra = TypeVar("RequestT_contra", contravariant=True)
 ResponseT_co = TypeVar("ResponseT_co", covariant=True)
@@ -81,12 +80,13 @@ class Client:
             conversation_id: Whose KV to reuse and to keep; empty: none.
             prompt_tokens: Rough size of the prompt; 0: unknown.
             exclude: Engines that just failed this request.
-            request_id: Unique; the same again gives the same turn. Made up if empty.
+            request_id: Unique; the same again gives the same turn while its ticket lives. Made up if empty.
             timeout: Seconds for all attempts together.
 
         Raises:
             NoEngine: No engine fits.
             ModelNotFound: No engine serves the model.
+            IdTaken: *request_id* was used for another conversation or model.
         """
         request = requests.route(model, conversation_id, prompt_tokens, exclude, request_id)
         return convert.turn(await _persist(self._router.route, request, timeout))
@@ -205,7 +205,7 @@ class Client:
 
         Raises:
             DeadlineExceeded: It went on for *timeout*.
-            ResourceExhausted: The reader was too slow.
+            WatcherTooSlow: Events came faster than they were read.
         """
         request = requests.watch_leases(conversation_id, engine_id, kind, state)
         async with aclosing(self._registry.watch_leases(request, timeout=timeout)) as events:
@@ -261,7 +261,7 @@ class Client:
         try:
             await self.end(conversation_id)
         except KvleaseError as error:
-            log.warning("conversation not ended", conversation_id=conversation_id, error=str(error))
+            log.warning("conversation %r was not ended: %s", conversation_id, error)
 
 
 async def _persist(call: Call[RequestT_contra, ResponseT_co], request: RequestT_contra, timeout: float) -> ResponseT_co:

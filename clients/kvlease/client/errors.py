@@ -31,6 +31,7 @@ ABORTED            CLAIM_LOST            ClaimLost
 RESOURCE_EXHAUSTED                       ResourceExhausted
 RESOURCE_EXHAUSTED BUDGET_EXHAUSTED      BudgetExhausted
 RESOURCE_EXHAUSTED TENANT_LIMIT          TenantLimit
+RESOURCE_EXHAUSTED WATCHER_TOO_SLOW      WatcherTooSlow
 DEADLINE_EXCEEDED                        DeadlineExceeded
 DEADLINE_EXCEEDED  PREFILL_PENDING       PrefillPending
 UNAVAILABLE                              Unavailable
@@ -187,6 +188,10 @@ class TenantLimit(ResourceExhausted):
     """Over the tenant's limit."""
 
 
+class WatcherTooSlow(ResourceExhausted):
+    """Events came faster than they were read: watch again."""
+
+
 class DeadlineExceeded(KvleaseError):
     """No answer within the timeout; the call may have been carried out."""
 
@@ -259,6 +264,7 @@ EXCEPTIONS: Mapping[tuple[grpc.StatusCode, str], type[KvleaseError]] = MappingPr
         (_Code.RESOURCE_EXHAUSTED, ""): ResourceExhausted,
         (_Code.RESOURCE_EXHAUSTED, "BUDGET_EXHAUSTED"): BudgetExhausted,
         (_Code.RESOURCE_EXHAUSTED, "TENANT_LIMIT"): TenantLimit,
+        (_Code.RESOURCE_EXHAUSTED, "WATCHER_TOO_SLOW"): WatcherTooSlow,
         (_Code.DEADLINE_EXCEEDED, ""): DeadlineExceeded,
         (_Code.DEADLINE_EXCEEDED, "PREFILL_PENDING"): PrefillPending,
         (_Code.UNAVAILABLE, ""): Unavailable,

@@ -4,12 +4,11 @@ A thread of its own over a channel for threads, so that a program whose event lo
 its conversations. It runs only while something is held.
 """
 
+import logging
 import random
 import threading
 import time
 from collections.abc import Callable, Sequence
-
-import structlog
 
 from kvlease.client import convert, requests
 from kvlease.client.caller import Caller
@@ -18,7 +17,7 @@ from kvlease.client.renewal import Hold, RenewalPlan, call_timeout
 from kvlease.client.types import Renewal
 from kvlease.v1.registry_pb2_grpc import RegistryServiceStub
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 
 Clock = Callable[[], float]
 
@@ -123,11 +122,11 @@ class Keeper:
         with self._changed:
             lost = self._plan.answered(zip(holds, renewals, strict=True), sent_at, self.clock())
         for hold in lost:
-            log.warning("lease lost", conversation_id=hold.conversation_id)
+            log.warning("conversation %r has lost its lease", hold.conversation_id)
 
     def _failed(self, holds: Sequence[Hold], error: KvleaseError) -> None:
         """Tries again soon. Logs the first failure of a row, not each."""
         if any(hold.failures == 0 for hold in holds):
-            log.warning("renewals failed", conversations=len(holds), error=str(error), reason=error.reason)
+            log.warning("renewal of %d conversations failed, trying again: %s", len(holds), error)
         with self._changed:
             self._plan.failed(holds, self.clock())

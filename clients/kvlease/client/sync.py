@@ -7,13 +7,13 @@ with Client(registry="registry:7440", router="router:7441") as client:
         run_a_slow_tool()
 """
 
+import logging
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
 import grpc
-import structlog
 
 from kvlease.client import convert, requests, types
 from kvlease.client.caller import Caller
@@ -26,7 +26,7 @@ from kvlease.v1 import registry_pb2, router_pb2
 from kvlease.v1.registry_pb2_grpc import RegistryServiceStub
 from kvlease.v1.router_pb2_grpc import RoutingServiceStub
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
@@ -75,12 +75,13 @@ class Client:
             conversation_id: Whose KV to reuse and to keep; empty: none.
             prompt_tokens: Rough size of the prompt; 0: unknown.
             exclude: Engines that just failed this request.
-            request_id: Unique; the same again gives the same turn. Made up if empty.
+            request_id: Unique; the same again gives the same turn while its ticket lives. Made up if empty.
             timeout: Seconds for all attempts together.
 
         Raises:
             NoEngine: No engine fits.
             ModelNotFound: No engine serves the model.
+            IdTaken: *request_id* was used for another conversation or model.
         """
         request = requests.route(model, conversation_id, prompt_tokens, exclude, request_id)
         return convert.turn(_persist(self._router, self._router.stub.Route, request, timeout))
@@ -199,7 +200,7 @@ class Client:
 
         Raises:
             DeadlineExceeded: It went on for *timeout*.
-            ResourceExhausted: The reader was too slow.
+            WatcherTooSlow: Events came faster than they were read.
         """
         request = requests.watch_leases(conversation_id, engine_id, kind, state)
         for event in self._registry.stream(self._registry.stub.WatchLeases, request, timeout=timeout):
@@ -250,7 +251,7 @@ class Client:
         try:
             self.end(conversation_id)
         except KvleaseError as error:
-            log.warning("conversation not ended", conversation_id=conversation_id, error=str(error))
+            log.warning("conversation %r was not ended: %s", conversation_id, error)
 
 
 def _persist(

@@ -9,7 +9,7 @@ from kvlease.cli.command import OK, Subparsers, add_connection, connect, explain
 from kvlease.cli.command import add_parser as add
 from kvlease.cli.leases import add_filter
 from kvlease.cli.output import length, print_json, printable
-from kvlease.client.errors import DeadlineExceeded, ResourceExhausted, Unavailable
+from kvlease.client.errors import DeadlineExceeded, Unavailable, WatcherTooSlow
 from kvlease.client.sync import Client
 from kvlease.client.types import LeaseEvent
 
@@ -49,7 +49,7 @@ def _follow(client: Client, args: argparse.Namespace) -> Iterator[LeaseEvent]:
             ):
                 worked = True
                 yield event
-        except (Unavailable, DeadlineExceeded, ResourceExhausted) as error:
+        except (Unavailable, DeadlineExceeded, WatcherTooSlow) as error:
             if not worked:
                 raise
             print(f"kvlease: watching again: {explain(error, args)}", file=sys.stderr)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from google.protobuf.message import Message
 
 from kvlease.client.convert import engine_ref
-from kvlease.client.errors import IncarnationMismatch, ModelNotFound, NoEngine, TicketForged, TicketNotFound
+from kvlease.client.errors import IdTaken, IncarnationMismatch, ModelNotFound, NoEngine, TicketForged, TicketNotFound
 from kvlease.client.requests import duration
 from kvlease.client.testing.registry import Clock, FakeRegistry
 from kvlease.client.testing.server import FakeServer, Unary
@@ -29,6 +29,13 @@ class _Routed:
     ticket: router_pb2.Ticket
     routed: float
     prompt_tokens: int
+
+    def is_over_for(self, request: router_pb2.RouteRequest) -> bool:
+        """Tells whether a retry needs another ticket; refuses one for something else."""
+        terms = self.ticket.terms
+        if (terms.conversation.conversation_id, self.ticket.model) != (request.conversation_id, request.model):
+            raise IdTaken("the request id was used for another turn")
+        return self.ticket.state in OVER or any(ref in request.exclude for ref in (terms.prefill, terms.decode))
 
 
 class FakeRouter(FakeServer):
@@ -51,7 +58,8 @@ class FakeRouter(FakeServer):
 
     def _route(self, request: router_pb2.RouteRequest, tenant: str) -> Message:
         key = (tenant, request.request_id)
-        if key not in self._by_request:
+        earlier = self._by_request.get(key)
+        if earlier is None or earlier.is_over_for(request):
             self._by_request[key] = self._choose(request, tenant)
         return self._by_request[key].answer
 
