@@ -39,6 +39,7 @@ def admit(request: Any, engine: EngineRef, settings: Settings, now: float, *, gr
         keeps=LeaseKind.LEASE_KIND_PREFILL if prefill else LeaseKind.LEASE_KIND_DECODE,
         chain=lambda: chain_of(request, terms, settings, request.prompt_token_ids),
         prompt_tokens=request.num_prompt_tokens,
+        arrived=now,
         deadline=now + settings.wait,
         whole_only=groups > 1,
     )

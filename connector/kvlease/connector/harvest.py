@@ -51,6 +51,8 @@ class Harvest:
         if len(groups) == 1:
             tokens = min(tokens, len(groups[0]) * self._block_size)
             groups = (groups[0][: -(-tokens // self._block_size)],)
+        now = time.monotonic()
+        turn.report.prefill_duration.FromMicroseconds(round((now - turn.arrived) * 1e6))
         lease_id = uuid.uuid4().hex
         blocks = self._retention.keep(lease_id, groups)
         grant = GrantLeaseRequest(
@@ -69,7 +71,7 @@ class Harvest:
             stop_reason=_STOP_REASONS.get(ending, StopReason.STOP_REASON_UNSPECIFIED),
             report=turn.report,
         )
-        self._owner.keep(grant, time.monotonic())
+        self._owner.keep(grant, now)
         self._link.grant(grant, self._filler(turn, request, groups))
         if turn.source is not Source.PREFILL:
             self._link.publish(turn.ticket, grant)

@@ -139,7 +139,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         turn = self._turns.get(request.request_id)
         if turn is None:
             return super().get_num_new_matched_tokens(request, num_computed_tokens)  # type: ignore[no-any-return]
-        turn.local_tokens = num_computed_tokens
+        turn.begin(num_computed_tokens)
         if turn.source is Source.PREFILL:
             count = turn.parking(self._get_remote_prefill_token_count(turn.prompt_tokens) - num_computed_tokens)
         else:
@@ -156,6 +156,8 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         if turn is None:
             super().update_state_after_alloc(request, blocks, num_external_tokens)
             return
+        if turn.stage is not Stage.ASKED:
+            return  # its blocks were allocated before, for the read
         turn.used(turn.local_tokens, num_external_tokens)
         if num_external_tokens == 0:
             self._end(turn, ReadOutcome.READ_OUTCOME_NOT_NEEDED)

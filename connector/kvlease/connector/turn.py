@@ -59,6 +59,8 @@ class Turn:
     whole_only: bool = False  # a shortened prefix cannot be read (several KV-cache groups)
     answer: Answer | None = None
     stage: Stage = Stage.ASKED
+    arrived: float = 0.0
+    waited: bool = False  # vLLM asked before the answer was there
     local_tokens: int = 0  # found in the local prefix cache
     report: PrefillReport = field(default_factory=PrefillReport)
     _closed: bool = False
@@ -79,6 +81,12 @@ class Turn:
         """Tokens of the prompt that the answer proves."""
         return min(self.answer.proved, self.prompt_tokens) if self.answer else 0
 
+    def begin(self, local_tokens: int) -> None:
+        """Notes the local prefix-cache hit with which vLLM begins to schedule the request, or begins again."""
+        self.local_tokens = local_tokens
+        if self.stage is Stage.OVER:
+            self.used(local_tokens, 0)
+
     def offer(self, local_tokens: int, threshold: int, now: float) -> int | None:
         """Returns how many tokens beyond *local_tokens* may be read; None: ask again shortly.
 
@@ -87,7 +95,11 @@ class Turn:
         if self.stage is not Stage.ASKED or self.source is Source.NOTHING:
             return 0
         if self.answer is None and now < self.deadline:
+            self.waited = True
             return None
+        if self.waited:
+            self.waited = False
+            self.report.added_wait.FromMicroseconds(round((now - self.arrived) * 1e6))
         self.settle(Answer(miss="WAIT_OVER"))
         usable = self.usable_tokens
         if self.whole_only and self.claim and usable < self.claim.lease.handle.token_count:
