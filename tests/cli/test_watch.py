@@ -73,6 +73,8 @@ def test_a_watch_goes_on_when_the_registry_comes_back(watched: FakeRegistry) -> 
     assert "watching again" in watch.error()
     watched.start(watched.port)
     assert "exists" in watch.line()
+    watched.stop()
+    assert "watching again" in watch.error()
 
     assert watch.end() == 0
 

@@ -40,19 +40,21 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _follow(client: Client, args: argparse.Namespace) -> Iterator[LeaseEvent]:
-    """Yields events; a watch that worked and broke is begun again, and what exists is told anew."""
-    worked = False
+    """Yields events; one that worked and broke is begun again (said once), and what exists is told anew."""
+    worked = told = False
     while True:
         try:
             for event in client.watch_leases(
                 conversation_id=args.conversation, engine_id=args.engine, kind=args.kind, state=args.state
             ):
-                worked = True
+                worked, told = True, False
                 yield event
         except (Unavailable, DeadlineExceeded, WatcherTooSlow) as error:
             if not worked:
                 raise
-            print(f"kvlease: watching again: {explain(error, args)}", file=sys.stderr)
+            if not told:
+                print(f"kvlease: watching again when it can be: {explain(error, args)}", file=sys.stderr)
+            told = True
         time.sleep(PAUSE)
 
 
