@@ -23,11 +23,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Serves until SIGTERM or SIGINT. Returns 2 for settings that cannot be, 1 for an address that is taken."""
     parser = _parser()
     given = parser.parse_args(arguments)
-    configure()
     try:
         settings = settings_from(given)
     except ValueError as error:
         parser.error(str(error))
+    configure()
     try:
         uvloop.run(serve(settings))
     except OSError as error:
@@ -46,12 +46,13 @@ async def serve(settings: Settings) -> None:
 
 def settings_from(given: argparse.Namespace) -> Settings:
     """Returns the settings. Raises ValueError for what cannot be."""
-    if not (given.insecure or address.is_local(given.listen)):
-        raise ValueError(f"{given.listen} can be reached by others and is not encrypted; give --insecure to allow that")
     values: dict[str, Any] = vars(given)
     limits = {field.name: values[field.name] for field in fields(Limits) if field.name in values}
     kept = {field.name: values[field.name] for field in fields(Settings) if field.name in values}
-    return Settings(**kept, limits=Limits(**limits))
+    settings = Settings(**kept, limits=Limits(**limits))
+    if not (given.insecure or address.is_local(given.listen)):
+        raise ValueError(f"{given.listen} can be reached by others and is not encrypted; give --insecure to allow that")
+    return settings
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -53,11 +53,15 @@ class EventStream:
             return events
         passed = b""
         for event in split(events):
+            opening = self.stage is Stage.OPENING
             self._follow(event)
-            self._held += event
-            if self.stage is Stage.FLOWING:
+            if self.stage is Stage.FLOWING or (opening and self.stage is Stage.ENDING):
                 passed += self._held
                 self._held = b""
+            if self.stage is Stage.FLOWING:
+                passed += event
+            else:
+                self._held += event
         return passed
 
     def open(self) -> bytes:

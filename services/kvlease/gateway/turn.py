@@ -79,12 +79,12 @@ class Turn:
         self._give_up(failure)
 
     async def _plan(self, failed: set[EngineKey], budget: Budget) -> Attempt:
+        name = f"{self._id}-{len(failed)}"
         plan = await self._plane.planner.plan(
-            self._prompt, tenant=self._tenant, request_id=self._id, exclude=failed, budget=budget
+            self._prompt, tenant=self._tenant, request_id=name, exclude=failed, budget=budget
         )
         if not plan.ticket:
             self._plane.metrics.unrouted.inc()
-        name = f"{self._id}-{len(failed)}"
         return Attempt(self._plane, plan, self._prompt, self._request, name=name, tenant=self._tenant)
 
     async def _try(self, attempt: Attempt, budget: Budget) -> None:

@@ -87,8 +87,11 @@ class ServerConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc  # the client has gone, whatever the reason
-        self._host.left(self)
-        if self._task is not None and self._reply is not None:
+        if self._task is None or self._task.done():
+            self._host.left(self)
+            return
+        self._task.add_done_callback(lambda _: self._host.left(self))
+        if self._reply is not None:
             self._task.cancel()
 
     def pause_writing(self) -> None:

@@ -9,6 +9,7 @@ import httptools
 from kvlease.gateway.http.limits import Limits
 from kvlease.gateway.http.message import Headers, Request
 
+_VERSIONS = ("1.1", "1.0")
 _UPGRADE = frozenset({b"upgrade", b"http2-settings", b"connection"})
 
 
@@ -114,6 +115,8 @@ class RequestReader:
 
     def on_headers_complete(self) -> None:
         self._in_head = False
+        if self._parser.get_http_version() not in _VERSIONS:
+            raise Refused(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "only HTTP/1.1 and 1.0 are spoken here")
         if self._parser.get_method() == b"CONNECT":
             raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "this is no proxy")
         self._upgrading = self._parser.should_upgrade()

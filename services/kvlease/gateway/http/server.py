@@ -38,7 +38,7 @@ class Server:
         return len(self._connections) <= self.limits.connections
 
     def left(self, connection: ServerConnection) -> None:
-        """Forgets a connection."""
+        """Forgets a connection that is closed and whose request is over."""
         self._connections.discard(connection)
         if not self._connections:
             self._empty.set()
@@ -50,7 +50,10 @@ class Server:
             connection.expire()
 
     async def drain(self, grace: float) -> None:
-        """Listens no more, lets what is being answered end within *grace* seconds, then closes all connections."""
+        """Listens no more, lets what is being answered end within *grace* seconds, then closes all connections.
+
+        Returns when every handler has ended.
+        """
         self.draining = True
         if self._listener is not None:
             self._listener.close()

@@ -1,0 +1,77 @@
+"""Which conversation a request belongs to."""
+
+import json
+from typing import Any
+
+import pytest
+
+from kvlease.gateway.errors import ApiError
+from kvlease.gateway.http.message import Headers, Request
+from kvlease.gateway.prompt import CHAT, read_prompt
+from tests.gateway.stack import Stack
+
+IN_ORDER = ["session_id", "conversation_id"]
+HEADERS = [b"x-session-id", b"x-conversation-id", b"x-dynamo-session-id", b"x-claude-code-session-id", b"session-id"]
+
+
+def conversation(headers: Headers, **body: Any) -> str:
+    request = Request("POST", CHAT, headers, json.dumps({"model": "m", **body}).encode())
+    return read_prompt(request).conversation
+
+
+def test_the_first_that_names_one_wins() -> None:
+    fields, headers = list(IN_ORDER), list(HEADERS)
+    named = []
+    while fields or headers:
+        given = [(name, name) for name in reversed(headers)]
+        named.append(conversation(given, **{name: name for name in reversed(fields)}))
+        (fields or headers).pop(0)
+
+    assert named == IN_ORDER + [name.decode() for name in HEADERS]
+
+
+def test_nothing_names_none() -> None:
+    assert conversation([]) == ""
+
+
+@pytest.mark.parametrize("nothing", ["", None])
+def test_an_empty_name_names_nothing(nothing: str | None) -> None:
+    assert conversation([], session_id=nothing) == ""
+    assert conversation([(b"x-session-id", b"h")], session_id=nothing) == "h"
+
+
+@pytest.mark.parametrize("field", IN_ORDER)
+@pytest.mark.parametrize("wrong", [42, {}, [], True, "x" * 257, "\u00e9" * 129, "a\0b"])
+def test_what_can_be_no_name_is_refused(field: str, wrong: Any) -> None:
+    with pytest.raises(ApiError) as refused:
+        conversation([], **{field: wrong})
+
+    assert (refused.value.status, refused.value.param) == (400, field)
+
+
+@pytest.mark.parametrize("wrong", [b"x" * 257, b"\xff"])
+def test_a_header_that_can_be_no_name_is_refused(wrong: bytes) -> None:
+    with pytest.raises(ApiError):
+        conversation([(b"session-id", wrong)])
+
+
+def test_256_bytes_are_not_too_long() -> None:
+    assert conversation([], session_id="\u00e9" * 128)
+
+
+@pytest.mark.parametrize("wrong", [42, {}, "x" * 10_000, "a\0b"])
+async def test_a_client_is_told_in_openais_shape(stack: Stack, wrong: Any) -> None:
+    """Case 15."""
+    response = await stack.chat(conversation_id=wrong)
+
+    error = response.json()["error"]
+    assert response.status_code == 400
+    assert (error["type"], error["param"]) == ("invalid_request_error", "conversation_id")
+    assert not stack.decode.received
+
+
+async def test_an_empty_name_is_no_conversation_that_others_share(stack: Stack) -> None:
+    """Case 15."""
+    await stack.chat(conversation_id="")
+
+    assert [request.conversation_id for request in stack.calls("Route")] == [""]
