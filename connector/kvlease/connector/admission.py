@@ -1,5 +1,6 @@
 """A request that comes with a ticket for this engine becomes a turn."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import structlog
@@ -8,13 +9,14 @@ from kvlease.connector.prefix import Chain, Item
 from kvlease.connector.settings import Settings
 from kvlease.connector.ticket import BadTicketError, read
 from kvlease.connector.turn import Source, Turn
-from kvlease.v1.lease_pb2 import EngineRef, LeaseKind
+from kvlease.v1.lease_pb2 import LeaseKind
+from kvlease.v1.registry_pb2 import Engine
 from kvlease.v1.router_pb2 import RouteMode, TicketTerms
 
 log = structlog.get_logger()
 
 
-def admit(request: Any, engine: EngineRef, settings: Settings, now: float, *, groups: int) -> Turn | None:
+def admit(request: Any, engine: Engine, settings: Settings, now: float, *, groups: int) -> Turn | None:
     """Returns the turn of vLLM's *request*; None: it has no ticket that concerns *engine*, or cannot be leased."""
     params = request.kv_transfer_params
     ticket = params.get("kvlease_ticket") if params else None
@@ -25,8 +27,8 @@ def admit(request: Any, engine: EngineRef, settings: Settings, now: float, *, gr
     except BadTicketError as error:
         log.warning("ticket not used", request_id=request.request_id, why=str(error))
         return None
-    prefill = terms.mode == RouteMode.ROUTE_MODE_PREFILL_DECODE and terms.prefill == engine
-    if not prefill and terms.decode != engine:
+    prefill = terms.mode == RouteMode.ROUTE_MODE_PREFILL_DECODE and terms.prefill == engine.ref
+    if not prefill and terms.decode != engine.ref:
         log.warning("ticket not used", request_id=request.request_id, why="it names other engines", terms=str(terms))
         return None
     # stock code shortens some models' prompts for prefill, and does nothing else with these
@@ -37,7 +39,7 @@ def admit(request: Any, engine: EngineRef, settings: Settings, now: float, *, gr
         terms=terms,
         source=_source(terms, prefill, settings),
         keeps=LeaseKind.LEASE_KIND_PREFILL if prefill else LeaseKind.LEASE_KIND_DECODE,
-        chain=lambda: chain_of(request, terms, settings, request.prompt_token_ids),
+        chain=lambda: chain_of(request, terms, settings, engine.kv_layout, request.prompt_token_ids),
         prompt_tokens=request.num_prompt_tokens,
         arrived=now,
         deadline=now + settings.wait,
@@ -45,11 +47,12 @@ def admit(request: Any, engine: EngineRef, settings: Settings, now: float, *, gr
     )
 
 
-def chain_of(request: Any, terms: TicketTerms, settings: Settings, tokens: list[int]) -> Chain:
-    """Digests *tokens*, and whatever else decides the KV of *request*."""
+def chain_of(request: Any, terms: TicketTerms, settings: Settings, kv_layout: str, tokens: Sequence[int]) -> Chain:
+    """Digests *tokens*, and whatever else decides the KV of *request* and how it lies in the blocks."""
     lora = request.lora_request
     facts = {
         "tenant": terms.conversation.tenant,
+        "kv_layout": kv_layout,
         "lora": f"{lora.lora_name}:{lora.lora_path}" if lora else "",
         "cache_salt": request.cache_salt or "",
     }

@@ -13,8 +13,8 @@ from kvlease.connector.owner import Owner
 from kvlease.connector.retention import Retention
 from kvlease.connector.settings import Settings
 from kvlease.connector.turn import Source, Turn
-from kvlease.v1.lease_pb2 import EngineRef, Handle, LeaseKind, StopReason
-from kvlease.v1.registry_pb2 import GrantLeaseRequest
+from kvlease.v1.lease_pb2 import Handle, LeaseKind, StopReason
+from kvlease.v1.registry_pb2 import Engine, GrantLeaseRequest
 
 
 class Ending(enum.Enum):
@@ -33,7 +33,7 @@ class Harvest:
         owner: Owner,
         link: Link,
         retention: Retention,
-        engine: EngineRef,
+        engine: Engine,
         *,
         settings: Settings,
         parameters: Mapping[str, Any],
@@ -43,14 +43,18 @@ class Harvest:
         self._owner, self._link, self._retention = owner, link, retention
         self._engine, self._settings, self._parameters, self._block_size = engine, settings, parameters, block_size
 
-    def reap(self, turn: Turn, request: Any, groups: Sequence[Sequence[int]], ending: Ending) -> None:
-        """Keeps the blocks in *groups* if the turn's KV is worth a lease, and asks for it."""
-        tokens = self._worth(turn, request, ending)
-        if not tokens or not self._link.connected:
-            return  # with the registry silent nobody could find it
+    def reap(self, turn: Turn, request: Any, groups: Sequence[Sequence[int]], ending: Ending, *, computed: int) -> None:
+        """Keeps the blocks in *groups* if the turn's KV is worth a lease, and asks for it.
+
+        *computed*: tokens whose KV the engine has computed, no step in flight counted. It only ever shortens: a
+        request that was preempted has fewer than its tokens say.
+        """
+        tokens = min(self._worth(turn, request, ending), computed)
         if len(groups) == 1:
             tokens = min(tokens, len(groups[0]) * self._block_size)
             groups = (groups[0][: -(-tokens // self._block_size)],)
+        if tokens < self._least(turn) or not self._link.connected:
+            return  # with the registry silent nobody could find it
         now = time.monotonic()
         turn.report.prefill_duration.FromMicroseconds(round((now - turn.arrived) * 1e6))
         lease_id = uuid.uuid4().hex
@@ -62,7 +66,7 @@ class Harvest:
             ticket_id=turn.terms.ticket_id,
             parent_lease_id=turn.parent_lease_id,
             handle=Handle(
-                engine=self._engine,
+                engine=self._engine.ref,
                 request_id=request.request_id,
                 token_count=tokens,
                 block_count=blocks,
@@ -86,18 +90,22 @@ class Harvest:
             return 0 if ending is Ending.ABORTED else turn.prompt_tokens
         if not self._settings.bidirectional or not turn.terms.conversation.conversation_id:
             return 0
-        tokens = request.num_tokens - 1
-        return tokens if request.num_output_tokens and tokens >= self._settings.recompute_threshold else 0
+        return request.num_tokens - 1 if request.num_output_tokens else 0
+
+    def _least(self, turn: Turn) -> int:
+        """Returns how few tokens are kept: for a later turn, no fewer than are worth reading."""
+        return max(1, self._settings.recompute_threshold) if turn.keeps == LeaseKind.LEASE_KIND_DECODE else 1
 
     def _filler(self, turn: Turn, request: Any, groups: Sequence[Sequence[int]]) -> Callable[[GrantLeaseRequest], None]:
         """Returns what adds the digests and the body: too long for the scheduling loop."""
-        parameters = {**self._parameters, "remote_num_tokens": turn.prompt_tokens}
 
         def fill(grant: GrantLeaseRequest) -> None:
             count = grant.handle.token_count
-            chain = chain_of(request, turn.terms, self._settings, request._all_token_ids[:count])
+            chain = chain_of(
+                request, turn.terms, self._settings, self._engine.kv_layout, request._all_token_ids[:count]
+            )
             grant.handle.chain.CopyFrom(chain.prefix(count))
-            grant.handle.body = body.CODEC.encode(parameters, groups)
+            grant.handle.body = body.CODEC.encode(self._parameters, groups)
 
         return fill
 

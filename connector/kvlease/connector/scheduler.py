@@ -96,12 +96,12 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
             codec=CODEC,
             thread=self._thread,
         )
-        self._engine = engine.ref
+        self._engine = engine
         self._harvest = Harvest(
             self._owner,
             self._link,
             self._retention,
-            engine.ref,
+            engine,
             settings=self._settings,
             parameters=self._parameters(),
             block_size=self.block_size,
@@ -225,7 +225,8 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
             return False, None
         self._end(turn, ReadOutcome.READ_OUTCOME_ABORTED)
         if (ending := _ENDINGS.get(request.status)) is not None:
-            self._harvest.reap(turn, request, self._exchanged(block_ids), ending)
+            computed = request.num_computed_tokens - request.num_in_flight_tokens
+            self._harvest.reap(turn, request, self._exchanged(block_ids), ending, computed=computed)
         return False, None
 
     # -- reads ---------------------------------------------------------------------------------------------------
@@ -255,6 +256,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         read.request.kv_transfer_params = {
             **params,
             "remote_block_ids": groups,
+            "remote_num_tokens": end,
             "remote_request_id": f"HB:{read.turn.terms.ticket_id}",  # the owner's workers take it for a heartbeat
             "do_remote_prefill": True,
         }
