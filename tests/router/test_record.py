@@ -41,11 +41,11 @@ def test_nothing_is_published_for_a_turn_or_leg_that_was_cancelled(record: Recor
         record.publish("l1", REPORT)
 
 
-def test_what_prefill_has_published_stays_good_when_its_leg_fails_afterwards(record: Record) -> None:
+def test_a_leg_that_fails_after_it_was_published_has_failed(record: Record) -> None:
     record.publish("l1", REPORT)
     record.fail_prefill()
 
-    assert record.prefill is Prefill.PUBLISHED
+    assert (record.prefill, record.report) == (Prefill.FAILED, REPORT)
 
 
 def test_a_completed_turn_stays_completed(record: Record) -> None:

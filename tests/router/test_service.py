@@ -128,6 +128,12 @@ REFUSALS: list[tuple[type[errors.KvleaseError], Callable[[Routed, router_pb2.Rou
     (errors.TicketNotFound, lambda to, _: to.client.get_ticket(router_pb2.GetTicketRequest(ticket_id="unknown"))),
     (
         errors.Malformed,
+        lambda to, turn: to.client.complete_ticket(
+            router_pb2.CompleteTicketRequest(ticket=turn.ticket, stop_reason=99)  # type: ignore[arg-type]
+        ),
+    ),
+    (
+        errors.Malformed,
         lambda to, turn: to.client.publish_prefill(
             router_pb2.PublishPrefillRequest(ticket=turn.ticket, engine=turn.prefill.engine)
         ),

@@ -129,11 +129,13 @@ async def test_a_cancelled_turn_is_over(bench: Bench) -> None:
 
 
 async def test_cancelling_what_was_answered_changes_nothing(bench: Bench) -> None:
+    bench.turns.publish(TICKET, P, "l1", REPORT)
     await bench.complete()
     await bench.turns.cancel(TICKET, "a", WAIT)
     await bench.turns.cancel_prefill(TICKET, "a", WAIT)
 
     assert bench.registry.ended == [("t", "COMPLETED")]
+    assert bench.turns.known("t", "a").prefill is Prefill.PUBLISHED
 
 
 async def test_the_answer_says_what_prefill_reported_here(bench: Bench) -> None:

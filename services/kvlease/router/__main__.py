@@ -15,7 +15,7 @@ from kvlease.router.overload import Overload
 from kvlease.router.service import create
 from kvlease.router.settings import Settings
 from kvlease.rpc import Server, address
-from kvlease.rpc.logging import configure
+from kvlease.rpc.logging import LogFormat, configure
 
 KEY_VARIABLE = "KVLEASE_TICKET_KEY"
 
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Serves until SIGTERM or SIGINT. Returns 2 for settings that cannot be, 1 for an address that is taken."""
     parser = _parser()
     given = parser.parse_args(arguments)
-    configure()
+    configure(LogFormat(given.log_format), debug=given.debug)
     try:
         settings = settings_from(given, os.environ)
     except (OSError, ValueError) as error:
@@ -72,7 +72,12 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     defaults = Settings()
     add("--listen", default=defaults.listen, metavar="HOST:PORT", help="where to serve")
-    add("--registry", default=os.environ.get("KVLEASE_REGISTRY", defaults.registry), metavar="HOST:PORT")
+    add(
+        "--registry",
+        default=os.environ.get("KVLEASE_REGISTRY", defaults.registry),
+        metavar="HOST:PORT",
+        help="or $KVLEASE_REGISTRY",
+    )
     add(
         "--ticket-key-file",
         type=Path,
@@ -104,6 +109,8 @@ def _parser() -> argparse.ArgumentParser:
         help="KV blocks to be free at least",
     )
     add("--insecure", action="store_true", help="serve without encryption on other than this machine's own addresses")
+    add("--log-format", choices=[x.value for x in LogFormat], default=LogFormat.AUTO.value, help="how log lines look")
+    add("--debug", action="store_true", help="log more")
     return parser
 
 

@@ -68,10 +68,17 @@ def caller(field: str, engine: lease_pb2.EngineRef) -> EngineKey:
 
 def wait_of(request: router_pb2.ResolveTicketRequest) -> float:
     """Returns how many seconds to wait. Raises Malformed."""
-    seconds = request.wait.seconds + request.wait.nanos * 1e-9
+    seconds = _seconds(request.wait)
     if not 0.0 <= seconds <= MAX_WAIT:
         raise Malformed(Violation("wait", f"must be from 0 to {MAX_WAIT:.0f} s"))
     return seconds
+
+
+def stop_reason(request: router_pb2.CompleteTicketRequest) -> lease_pb2.StopReason.ValueType:
+    """Returns why decode stopped. Raises Malformed."""
+    if request.stop_reason not in lease_pb2.StopReason.values():
+        raise Malformed(Violation("stop_reason", "must be one of the values that are defined"))
+    return request.stop_reason
 
 
 def published(request: router_pb2.PublishPrefillRequest) -> tuple[str, lease_pb2.PrefillReport | None]:

@@ -85,9 +85,8 @@ class Record:
         self.release()
 
     def fail_prefill(self) -> None:
-        """Notes that prefill will not come. What it has published stays good."""
-        if self.prefill is Prefill.PENDING:
-            self.prefill = Prefill.FAILED
+        """Notes that prefill's KV will not come, or that its lease goes."""
+        self.prefill = Prefill.FAILED
         self.release()
 
     def complete(self) -> None:

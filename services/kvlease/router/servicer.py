@@ -52,7 +52,7 @@ class RoutingServicer(RoutingServiceServicer):
         self, request: router_pb2.CompleteTicketRequest, context: Context
     ) -> router_pb2.CompleteTicketResponse:
         tenant, wait = self._tenant(context), self._patience(context)
-        report = await self._turns.complete(request.ticket, tenant, request.stop_reason, wait)
+        report = await self._turns.complete(request.ticket, tenant, convert.stop_reason(request), wait)
         return router_pb2.CompleteTicketResponse(report=report)
 
     async def CancelTicket(

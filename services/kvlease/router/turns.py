@@ -76,9 +76,9 @@ class Turns:
     async def cancel_prefill(self, ticket: str, tenant: str, wait: float) -> None:
         """Ends a turn's prefill leg; decode goes on alone."""
         record = self._of_tenant(ticket, tenant)
-        record.fail_prefill()
-        self._dispatched.prefill_ended(record.terms)
         if not record.over:
+            record.fail_prefill()
+            self._dispatched.prefill_ended(record.terms)
             await self._tell(record, TURN_OUTCOME_PREFILL_FAILED, STOP_REASON_UNSPECIFIED, wait)
 
     def known(self, ticket_id: str, tenant: str) -> Record:
