@@ -16,6 +16,7 @@ def given(*arguments: str) -> argparse.Namespace:
 @pytest.mark.parametrize(
     "values",
     [
+        {"listen": "nowhere"},
         {"wait": 0.0},
         {"refresh": -1.0},
         {"stale": 0.5},

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from kvlease.router.overload import Overload
 from kvlease.router.ticket import MIN_KEY_BYTES
+from kvlease.rpc import address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,8 @@ class Settings:
     """What running calls get when the router stops."""
 
     def __post_init__(self) -> None:
+        """Raises ValueError for settings that cannot be."""
+        address.check(self.listen)
         for name in ("wait", "refresh", "stale", "lifetime", "tickets", "conversations"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be above 0")
