@@ -4,6 +4,7 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 from kvlease.cli.command import OK, Subparsers, add_connection, connect, explain
 from kvlease.cli.command import add_parser as add
@@ -30,12 +31,9 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints events until it is interrupted."""
-    with connect(args) as client:
-        try:
-            for event in _follow(client, args):
-                _print(event, as_json=args.json)
-        except KeyboardInterrupt:
-            return OK
+    with connect(args) as client, suppress(KeyboardInterrupt):
+        for event in _follow(client, args):
+            _print(event, as_json=args.json)
     return OK
 
 
