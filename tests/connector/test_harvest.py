@@ -18,6 +18,7 @@ from kvlease.v1.registry_pb2 import GrantLeaseRequest
 from kvlease.v1.router_pb2 import TicketTerms
 from tests.connector.pools import Pool
 from tests.connector.requests import DECODE, LAYOUT, PREFILL, Request, engine, params, terms
+from tests.support.clock import FakeClock
 
 BLOCK = 16
 SETTINGS = Settings.of({"bidirectional_kv_xfer": True, "kv_recompute_threshold": 64}, {})
@@ -56,6 +57,7 @@ class Farm:
             settings=settings,
             parameters=ADDRESS,
             block_size=BLOCK,
+            clock=FakeClock(),
         )
 
     def reap(

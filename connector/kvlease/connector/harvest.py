@@ -1,13 +1,13 @@
 """What is kept of a finished request: its blocks, by reference, and the lease that is asked for them."""
 
 import enum
-import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kvlease.connector import body
 from kvlease.connector.admission import chain_of
+from kvlease.connector.clock import Clock
 from kvlease.connector.link import Link
 from kvlease.connector.owner import Owner
 from kvlease.connector.retention import Retention
@@ -38,10 +38,12 @@ class Harvest:
         settings: Settings,
         parameters: Mapping[str, Any],
         block_size: int,
+        clock: Clock,
     ) -> None:
         """Takes NIXL's *parameters* of this engine and the tokens per block."""
         self._owner, self._link, self._retention = owner, link, retention
         self._engine, self._settings, self._parameters, self._block_size = engine, settings, parameters, block_size
+        self._clock = clock
 
     def reap(self, turn: Turn, request: Any, groups: Sequence[Sequence[int]], ending: Ending, *, computed: int) -> None:
         """Keeps the blocks in *groups* if the turn's KV is worth a lease, and asks for it.
@@ -55,7 +57,7 @@ class Harvest:
             groups = (groups[0][: -(-tokens // self._block_size)],)
         if tokens < self._least(turn) or not self._link.connected:
             return  # with the registry silent nobody could find it
-        now = time.monotonic()
+        now = self._clock()
         turn.report.prefill_duration.FromMicroseconds(round((now - turn.arrived) * 1e6))
         lease_id = uuid.uuid4().hex
         blocks = self._retention.keep(lease_id, groups)

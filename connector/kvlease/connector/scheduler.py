@@ -16,6 +16,7 @@ from vllm.v1.request import RequestStatus
 from kvlease.client.engine import EngineRegistryClient, EngineRouterClient
 from kvlease.connector import admission, identity, versions, wakeup
 from kvlease.connector.body import CODEC
+from kvlease.connector.clock import Clock
 from kvlease.connector.harvest import Ending, Harvest
 from kvlease.connector.link import Link
 from kvlease.connector.loop_thread import LoopThread
@@ -54,7 +55,16 @@ class Read:
 class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
     """Stock NIXL scheduling, with reads and retention under leases."""
 
-    def __init__(self, config: Any, kv_cache_config: Any, settings: Settings, *, role: str) -> None:
+    def __init__(
+        self,
+        config: Any,
+        kv_cache_config: Any,
+        settings: Settings,
+        *,
+        role: str,
+        clock: Clock = time.monotonic,
+        link: type[Link] = Link,
+    ) -> None:
         """Takes vLLM's configuration, and the KV role as the operator set it."""
         super().__init__(config, identity.nixl_engine_id(config), kv_cache_config)
         self.is_bidirectional_kv_xfer_enabled = False  # of the stock code; ours is settings.bidirectional
@@ -69,6 +79,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         self._quarantine: dict[str, float] = {}
         self._requests = self._running = 0
         self._wake = wakeup.find()
+        self._clock, self._make_link = clock, link
         self._link: Link
 
     # -- start and stop ------------------------------------------------------------------------------------------
@@ -85,14 +96,14 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
             total_blocks=self._retention.total,
         )
         self._thread = LoopThread("kvlease-link")
-        self._link = Link(
+        self._link = self._make_link(
             EngineRegistryClient(self._settings.registry),
             EngineRouterClient(self._settings.router),
             engine,
             self._owner,
             load=self._load,
             wake=self._wake or (lambda: None),
-            clock=time.monotonic,
+            clock=self._clock,
             codec=CODEC,
             thread=self._thread,
         )
@@ -105,6 +116,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
             settings=self._settings,
             parameters=self._parameters(),
             block_size=self.block_size,
+            clock=self._clock,
         )
         self._link.start()
 
@@ -120,7 +132,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         """Asks the control plane, while the request waits for its turn in vLLM's queue."""
         self._requests += 1
         params = request.kv_transfer_params
-        turn = admission.admit(request, self._engine, self._settings, time.monotonic(), groups=self._groups)
+        turn = admission.admit(request, self._engine, self._settings, self._clock(), groups=self._groups)
         if turn is not None:
             self._turns[request.request_id] = turn
         elif params:
@@ -143,7 +155,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         if turn.source is Source.PREFILL:
             count = turn.parking(self._get_remote_prefill_token_count(turn.prompt_tokens) - num_computed_tokens)
         else:
-            offer = turn.offer(num_computed_tokens, self._settings.recompute_threshold, time.monotonic())
+            offer = turn.offer(num_computed_tokens, self._settings.recompute_threshold, self._clock())
             if offer is None:
                 return None, False
             count = offer
@@ -171,7 +183,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
 
     def build_connector_meta(self, scheduler_output: Any) -> Any:
         """Carries out what has come from the control plane, and tells the workers."""
-        now = time.monotonic()
+        now = self._clock()
         self._running = len(scheduler_output.num_scheduled_tokens)
         while self._link.answered:
             turn = self._link.answered.popleft()
@@ -191,7 +203,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         return (
             self._owner.waiting
             or bool(self._thrown_away)
-            or self._owner.silent(time.monotonic())
+            or self._owner.silent(self._clock())
             or (self._wake is None and self._owner.leases > 0)
         )
 
@@ -202,7 +214,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
             read = self._reads.pop(request_id)
             turn = read.turn
             failed = versions.read_failed(output, request_id, read.block_ids)
-            outcome = turn.judge(time.monotonic(), failed=failed)
+            outcome = turn.judge(self._clock(), failed=failed)
             if read.aborted:
                 outcome = ReadOutcome.READ_OUTCOME_ABORTED
             elif outcome == ReadOutcome.READ_OUTCOME_LATE:
@@ -238,7 +250,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
             self._throw_away(read, ReadOutcome.READ_OUTCOME_NOT_NEEDED)
             return
         turn.stage = Stage.READING
-        read.hung_after = time.monotonic() + READ_BASE + READ_PER_TOKEN * read.tokens
+        read.hung_after = self._clock() + READ_BASE + READ_PER_TOKEN * read.tokens
         super().update_state_after_alloc(read.request, read.blocks, read.tokens)
         self._reqs_in_batch.discard(turn.request_id)  # nothing is sent for it the stock way
 
