@@ -27,7 +27,7 @@ def a_service(
     drain: Callable[[], None] = lambda: None,
 ) -> Service:
     """Makes a service of some unary methods."""
-    handlers = {
+    handlers: dict[str, Any] = {
         method: grpc.unary_unary_rpc_method_handler(call, request.FromString, lambda answer: answer.SerializeToString())
         for method, (call, request) in methods.items()
     }
