@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Self
 
 from kvlease.local import launch as launching
 from kvlease.local import leash, page
@@ -39,13 +38,6 @@ class Engine:
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
     def start(self) -> None:
         """Starts the process, and does not wait for it; a log of an earlier start is appended to."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
@@ -67,11 +59,7 @@ class Engine:
         """
         if not self.running:
             raise EngineFailed(f"{self.name} ended; {self.tail()}")
-        try:
-            page.read(f"{self.url}/health")
-        except OSError:
-            return False
-        return True
+        return page.answers(f"{self.url}/health")
 
     def tell_to_stop(self) -> None:
         """Asks for the end (SIGTERM) and does not wait for it."""

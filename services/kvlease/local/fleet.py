@@ -2,18 +2,19 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
-from typing import Self
+from pathlib import Path
 
+from kvlease.local import ports
 from kvlease.local.engine import Engine, EngineFailed
-from kvlease.local.launch import Role
+from kvlease.local.install import Installation
+from kvlease.local.launch import ControlPlane, Launch, Role
 
 READY_WITHIN = 300.0  # seconds: two engines take 45 on two idle cores
 _POLL = 0.25  # seconds
 
 
-class Fleet(AbstractContextManager["Fleet"]):
-    """Engines that run from entering until leaving."""
+class Fleet:
+    """Some engines."""
 
     def __init__(self, engines: Iterable[Engine]) -> None:
         self.engines = tuple(engines)
@@ -24,16 +25,38 @@ class Fleet(AbstractContextManager["Fleet"]):
     def of(self, role: Role) -> list[Engine]:
         return [engine for engine in self.engines if engine.launch.role is role]
 
-    def __enter__(self) -> Self:
+    def start(self) -> None:
+        """Starts all, and waits for none."""
         for engine in self.engines:
             engine.start()
-        return self
 
-    def __exit__(self, *_: object) -> None:
+    def stop(self) -> None:
+        """Ends all, by force after some time; also those that are still starting."""
         for engine in self.engines:
             engine.tell_to_stop()
         for engine in self.engines:
             engine.stop()
+
+
+def plan(
+    installation: Installation, model: Path, *, prefill: int, decode: int, control: ControlPlane | None
+) -> list[Launch]:
+    """So many engines of each role, named and on free ports; whoever wants more of one replaces fields of it."""
+    roles = [Role.PREFILL] * prefill + [Role.DECODE] * decode
+    found = iter(ports.free(2 * len(roles)))
+    numbers = {role: iter(range(len(roles))) for role in Role}
+    return [
+        Launch(
+            name=f"{role}-{next(numbers[role])}",
+            role=role,
+            installation=installation,
+            model=model,
+            http_port=next(found),
+            side_port=next(found),
+            control=control,
+        )
+        for role in roles
+    ]
 
 
 def wait_ready(

@@ -88,6 +88,7 @@ def environment(launch: Launch, base: Mapping[str, str] = os.environ) -> dict[st
             "KVLEASE_REGISTRY": launch.control.registry,
             "KVLEASE_ROUTER": launch.control.router,
             "KVLEASE_HTTP_URL": launch.url,
+            "KVLEASE_ENGINE_ID": launch.name,
         }
     return {**base, **_ENVIRONMENT, **side_channel, **services, "PYTHONPATH": path, **launch.environment}
 

@@ -1,0 +1,168 @@
+"""Registry, router and gateway in one process, with engines on this machine or from elsewhere."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Protocol
+
+import uvloop
+
+from kvlease.client.aio import Client
+from kvlease.gateway import service as gateway
+from kvlease.gateway.settings import Settings as GatewaySettings
+from kvlease.local import model, page
+from kvlease.local.engine import Engine, EngineFailed
+from kvlease.local.fleet import Fleet, wait_ready
+from kvlease.local.launch import ControlPlane
+from kvlease.registry import service as registry
+from kvlease.registry.settings import Settings as RegistrySettings
+from kvlease.router import service as router
+from kvlease.router.settings import Settings as RouterSettings
+from kvlease.rpc import Server, address, stop_signal
+from kvlease.rpc.logging import LogFormat, configure
+
+_POLL = 0.25  # seconds
+_REGISTERED_WITHIN = 30.0  # seconds after an engine is healthy
+_FIRST_REQUEST = 120.0  # seconds that the first request of all may take
+_GRACE = 5.0  # seconds that answers in flight get at the end
+
+
+class Tell(Protocol):
+    """Takes what happens: an event's name, and its data."""
+
+    def __call__(self, event: str, /, **data: object) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where to listen, as host:port; port 0: any free one."""
+
+    registry: str
+    router: str
+    gateway: str
+
+    def check(self, *, insecure: bool) -> None:
+        """Raises ValueError for what is no address, or can be reached by others although nobody allowed it."""
+        for listen in astuple(self):
+            address.check(listen)
+            if not (insecure or address.is_local(listen)):
+                raise ValueError(f"{listen} can be reached by others and is not encrypted: give --insecure to allow it")
+
+
+def serve_until_signal(
+    addresses: Addresses, engines: Callable[[ControlPlane], Fleet], tell: Tell, *, logs: Path
+) -> None:
+    """Serves until SIGINT or SIGTERM, and ends all that it started; the services log to a file. Raises as `serve`."""
+    logs.mkdir(parents=True, exist_ok=True)
+    with (logs / "services.log").open("w") as log:
+        configure(LogFormat.JSON, stream=log)
+        uvloop.run(_until_signal(addresses, engines, tell))
+
+
+async def serve(addresses: Addresses, engines: Callable[[ControlPlane], Fleet], tell: Tell) -> None:
+    """Serves until cancelled; engines that end are started again.
+
+    Raises:
+        EngineFailed: an engine ended before it was ready, or gave no answer.
+        OSError: an address cannot be listened on.
+    """
+    async with _control_plane(addresses) as control:
+        fleet = engines(control)
+        settings = GatewaySettings(
+            listen=addresses.gateway, router=control.router, registry=control.registry, grace=_GRACE
+        )
+        async with _running(fleet, tell), gateway.create(settings) as front:
+            tell("listening", registry=control.registry, router=control.router, gateway=front.url)
+            await _until_ready(fleet, front.url, control, tell)
+            tell("ready", url=front.url)
+            await _supervise(fleet, tell)
+
+
+async def _until_signal(addresses: Addresses, engines: Callable[[ControlPlane], Fleet], tell: Tell) -> None:
+    serving = asyncio.create_task(serve(addresses, engines, tell))
+    signalled = asyncio.create_task(stop_signal())
+    await asyncio.wait({serving, signalled}, return_when=asyncio.FIRST_COMPLETED)
+    if signalled.done():
+        tell("stopping")
+        serving.cancel()
+        await asyncio.wait({serving})
+    else:
+        signalled.cancel()
+    if not serving.cancelled():
+        serving.result()
+
+
+@asynccontextmanager
+async def _control_plane(addresses: Addresses) -> AsyncIterator[ControlPlane]:
+    async with (
+        registry.create(RegistrySettings(listen=addresses.registry)) as leases,
+        Server(addresses.registry, [leases]) as leasing,
+        router.create(RouterSettings(listen=addresses.router, registry=leasing.address)) as routes,
+        Server(addresses.router, [routes]) as routing,
+    ):
+        yield ControlPlane(leasing.address, routing.address)
+
+
+@asynccontextmanager
+async def _running(fleet: Fleet, tell: Tell) -> AsyncIterator[None]:
+    try:
+        for engine in fleet:
+            engine.log.unlink(missing_ok=True)
+            engine.start()
+            tell("engine started", name=engine.name, url=engine.url, log=str(engine.log))
+        yield
+    finally:
+        await asyncio.to_thread(fleet.stop)
+
+
+async def _until_ready(fleet: Fleet, url: str, control: ControlPlane, tell: Tell) -> None:
+    """Waits until a request would succeed: with engines of our own, until one did."""
+    if fleet.engines:
+        await _wait_ready(fleet, tell)
+        await _until_known(fleet, control)
+        await asyncio.to_thread(_first_request, f"{url}/v1/completions")
+        return
+    tell("waiting", registry=control.registry, router=control.router)
+    await _until(lambda: asyncio.to_thread(page.answers, f"{url}/health"))
+
+
+async def _wait_ready(engines: Fleet | list[Engine], tell: Tell) -> None:
+    await asyncio.to_thread(wait_ready, engines, tell=lambda engine: tell("engine ready", name=engine.name))
+
+
+async def _until_known(fleet: Fleet, control: ControlPlane) -> None:
+    names = {engine.name for engine in fleet}
+
+    async def known() -> bool:
+        return names <= {engine.ref.engine_id for engine in await client.list_engines()}
+
+    async with Client(registry=control.registry) as client:
+        try:
+            await asyncio.wait_for(_until(known), _REGISTERED_WITHIN)
+        except TimeoutError:
+            raise EngineFailed(f"not every engine registered within {_REGISTERED_WITHIN:g} s: see their logs") from None
+
+
+async def _until(holds: Callable[[], Awaitable[bool]]) -> None:
+    while not await holds():  # noqa: ASYNC110 - what is waited for lies in other processes
+        await asyncio.sleep(_POLL)
+
+
+def _first_request(url: str) -> None:
+    try:
+        page.post(url, {"model": model.NAME, "prompt": "kvlease", "max_tokens": 1}, timeout=_FIRST_REQUEST)
+    except OSError as error:
+        raise EngineFailed(f"the first request was not answered: {error}") from error
+
+
+async def _supervise(fleet: Fleet, tell: Tell) -> None:
+    """Starts engines again that end, on their ports, for as long as they get ready."""
+    while True:
+        await asyncio.sleep(_POLL)
+        for engine in fleet:
+            if not engine.running:
+                tell("engine ended", name=engine.name, log=str(engine.log))
+                engine.start()
+                await _wait_ready([engine], tell)

@@ -1,0 +1,112 @@
+"""`kvlease up`: registry, router and gateway in one process, and engines beside them if asked for."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from kvlease.cli.command import FAILED, OK, Subparsers
+from kvlease.cli.command import add_parser as add
+from kvlease.cli.output import print_json
+from kvlease.client.channel import DEFAULT_REGISTRY, DEFAULT_ROUTER
+from kvlease.local import install, model
+from kvlease.local.engine import Engine, EngineFailed
+from kvlease.local.fleet import Fleet, plan
+from kvlease.local.install import EngineUnavailable
+from kvlease.local.launch import ControlPlane, Launch, Role
+
+WRONG = 2
+DEFAULT_GATEWAY = "127.0.0.1:8440"
+LINES = {
+    "listening": "registry {registry}, router {router}, gateway {gateway}",
+    "engine started": "{name} is starting, its log is {log}",
+    "engine ready": "{name} is ready",
+    "engine ended": "{name} has ended and is started again, its log is {log}",
+    "waiting": "waiting for engines: start vLLM with KVLEASE_REGISTRY={registry} and KVLEASE_ROUTER={router}",
+    "ready": "ready {url}",
+    "stopping": "stopping",
+}
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Adds the subcommand."""
+    examples = """
+        kvlease up
+        kvlease up --engines cpu
+        kvlease up --engines cpu --prefill 1 --decode 2 --vllm 0.29.0 --no-prefill-prefix-caching
+    """
+    parser = add(subparsers, "up", "run registry, router and gateway, until Ctrl-C", run, examples=examples)
+    option, newest = parser.add_argument, install.VERSIONS[-1]
+    option("--gateway", default=DEFAULT_GATEWAY, metavar="HOST:PORT", help=f"for clients; default {DEFAULT_GATEWAY}")
+    option("--registry", default=DEFAULT_REGISTRY, metavar="HOST:PORT", help=f"default {DEFAULT_REGISTRY}")
+    option("--router", default=DEFAULT_ROUTER, metavar="HOST:PORT", help=f"default {DEFAULT_ROUTER}")
+    option("--engines", choices=["cpu"], help="start vLLM on CPU with a tiny model; else engines come from elsewhere")
+    option("--prefill", type=_count, default=1, metavar="N", help="prefill engines; default 1")
+    option("--decode", type=_count, default=1, metavar="N", help="decode engines; default 1")
+    option("--vllm", choices=install.VERSIONS, default=newest, help=f"default {newest}")
+    option("--no-prefill-prefix-caching", action="store_true", help="so that decode alone has a conversation's history")
+    option("--blocks", type=_count, metavar="N", help="KV blocks of 128 tokens in each engine's pool; default 2048")
+    option("--logs", type=Path, metavar="DIR", help="where logs go; default: the user's cache folder")
+    option(
+        "--insecure", action="store_true", help="serve without encryption on other than this machine's own addresses"
+    )
+    option("--json", action="store_true", help="print events as JSON lines")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serves until SIGINT or SIGTERM. Gives 1 when something failed, 2 when it cannot be started as asked."""
+    from kvlease.cli import embedded  # noqa: PLC0415 - servers, which no other command needs
+
+    try:
+        addresses = embedded.Addresses(registry=args.registry, router=args.router, gateway=args.gateway)
+        addresses.check(insecure=args.insecure)
+        embedded.serve_until_signal(
+            addresses, _engines(args), _tell_json if args.json else _tell_people, logs=_logs(args)
+        )
+    except (ValueError, EngineUnavailable) as error:
+        return _fail(error, WRONG)
+    except (EngineFailed, OSError) as error:
+        return _fail(error, FAILED)
+    return OK
+
+
+def _engines(args: argparse.Namespace) -> Callable[[ControlPlane], Fleet]:
+    """What makes the engines that are asked for, once it is known where the services listen."""
+    if not args.engines:
+        return lambda _: Fleet([])
+    installation, folder, logs = install.find(args.vllm), model.ensure(model.default_cache()), _logs(args)
+
+    def fit(launch: Launch) -> Launch:
+        caching = launch.role is Role.DECODE or not args.no_prefill_prefix_caching
+        return replace(launch, blocks=args.blocks, prefix_caching=caching)
+
+    def fleet(control: ControlPlane) -> Fleet:
+        launches = plan(installation, folder, prefill=args.prefill, decode=args.decode, control=control)
+        return Fleet(Engine(fit(launch), logs=logs) for launch in launches)
+
+    return fleet
+
+
+def _logs(args: argparse.Namespace) -> Path:
+    chosen: Path | None = args.logs
+    return chosen or model.default_cache() / "logs" / args.gateway.replace(":", "-")
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
+    return int(text)
+
+
+def _tell_json(event: str, /, **data: object) -> None:
+    print_json({"event": event, **data}, indent=None)
+
+
+def _tell_people(event: str, /, **data: object) -> None:
+    print(LINES[event].format(**data), file=sys.stdout if event == "ready" else sys.stderr, flush=True)
+
+
+def _fail(error: Exception, code: int) -> int:
+    print(f"kvlease: {error}", file=sys.stderr)
+    return code
