@@ -1,6 +1,7 @@
 """Starts a gateway: `kvlease-gateway`. The only reader of the command line and the environment."""
 
 import argparse
+import asyncio
 import os
 import sys
 from collections.abc import Sequence
@@ -38,9 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 async def serve(settings: Settings) -> None:
     """Serves until a signal comes, then drains."""
+    stopped = asyncio.create_task(stop_signal())  # listens from before it is said that all is ready
     async with create(settings) as gateway:
         log.info(f"ready gateway {gateway.url}", router=settings.router)  # noqa: G004 - scripts wait for it
-        received = await stop_signal()
+        received = await stopped
         log.info("gateway stopping", signal=received.name, grace=settings.grace)
 
 

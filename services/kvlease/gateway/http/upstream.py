@@ -110,19 +110,18 @@ class UpstreamConnection(asyncio.Protocol):
         """Sends a request and waits for the head of its answer. Raises Lost."""
         self.peer = peer
         kept, before = self._received > 0, self._received
-        self._waiter = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiter = waiter
         self._transport.write(request)
         try:
-            return await self._waiter
+            return await waiter
         except Lost as error:
             if kept and self._received == before:
                 raise Stale(str(error)) from error
             raise
         except asyncio.CancelledError:
-            self.abort()
+            self._take_back(waiter)
             raise
-        finally:
-            self._waiter = None
 
     @property
     def waiting(self) -> bool:
@@ -184,6 +183,7 @@ class UpstreamConnection(asyncio.Protocol):
             return
         self._answer = Answer(status, self._headers, self)
         self._waiter.set_result(self._answer)
+        self._waiter = None  # who asked may come to know of it only after the next one has asked
 
     def on_body(self, data: bytes) -> None:
         if self._answer is not None:
@@ -200,9 +200,17 @@ class UpstreamConnection(asyncio.Protocol):
         else:
             self.abort()
 
+    def _take_back(self, waiter: asyncio.Future[Answer]) -> None:
+        """Closes the connection unless it has gone on to the next request."""
+        if waiter is self._waiter:
+            self.abort()
+        elif not waiter.cancelled() and not waiter.exception():
+            waiter.result().abort()
+
     def _fail(self, error: Lost) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_exception(error)
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_exception(error)
         if self._answer is not None:
             self._answer.finish(error)
 
