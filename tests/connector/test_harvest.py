@@ -32,6 +32,7 @@ class Link:
     connected: bool = True
     grants: list[GrantLeaseRequest] = field(default_factory=list)
     published: list[str] = field(default_factory=list)
+    forgone: list[str] = field(default_factory=list)
 
     def grant(self, request: GrantLeaseRequest, fill: Callable[[GrantLeaseRequest], None]) -> None:
         fill(request)
@@ -40,6 +41,9 @@ class Link:
     def publish(self, ticket: str, request: GrantLeaseRequest) -> None:
         assert ticket.startswith("kvt1.")
         self.published.append(request.lease_id)
+
+    def forgo(self, ticket: str) -> None:
+        self.forgone.append(ticket)
 
 
 class Farm:
@@ -179,6 +183,14 @@ def test_nothing_is_kept_of_a_request_that_has_lost_its_kv(blocks: int, computed
 def test_what_nobody_could_read_is_not_kept(farm: Farm, request_: Request, said: TicketTerms, ending: Ending) -> None:
     assert farm.reap(request_, said, ending) is None
     assert (farm.retention.blocks, farm.owner.leases) == (0, 0)
+
+
+def test_decode_does_not_wait_for_prefill_that_could_not_be_leased() -> None:
+    farm = Farm(PREFILL, connected=False)
+
+    farm.reap(answered())
+
+    assert len(farm.link.forgone) == 1
 
 
 def test_the_shortest_prompt_is_kept_for_decode() -> None:

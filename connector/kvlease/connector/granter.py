@@ -13,7 +13,7 @@ from kvlease.connector.owner import Owner
 from kvlease.connector.session import Session, seconds
 from kvlease.v1.lease_pb2 import EngineRef, PrefillReport
 from kvlease.v1.registry_pb2 import GrantLeaseRequest, ReleaseLeaseRequest
-from kvlease.v1.router_pb2 import PublishPrefillRequest
+from kvlease.v1.router_pb2 import CancelTicketRequest, Leg, PublishPrefillRequest
 
 log = structlog.get_logger()
 
@@ -64,6 +64,11 @@ class Granter:
         request = PublishPrefillRequest(ticket=ticket, engine=self._engine, lease_id=lease_id, report=report)
         with contextlib.suppress(errors.KvleaseError):
             await self._router.publish_prefill(request)
+
+    async def forgo(self, ticket: str) -> None:
+        """Tells the router that this turn's prefill gives no lease: decode would wait for it."""
+        with contextlib.suppress(errors.KvleaseError):
+            await self._router.cancel_ticket(CancelTicketRequest(ticket=ticket, leg=Leg.LEG_PREFILL))
 
     async def _grant_once(self, request: GrantLeaseRequest) -> tuple[float, int]:
         if (credential := self._session.credential) is None:

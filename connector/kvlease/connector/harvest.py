@@ -55,8 +55,12 @@ class Harvest:
         if len(groups) == 1:
             tokens = min(tokens, len(groups[0]) * self._block_size)
             groups = (groups[0][: -(-tokens // self._block_size)],)
-        if tokens < self._least(turn) or not self._link.connected:
-            return  # with the registry silent nobody could find it
+        if tokens < self._least(turn):
+            return
+        if not self._link.connected:  # nobody could find it
+            if turn.keeps == LeaseKind.LEASE_KIND_PREFILL:
+                self._link.forgo(turn.ticket)
+            return
         now = self._clock()
         turn.report.prefill_duration.FromMicroseconds(round((now - turn.arrived) * 1e6))
         lease_id = uuid.uuid4().hex

@@ -89,6 +89,10 @@ class Link:
         """Asks for a lease that the owner keeps already, once *fill* has completed the request here."""
         self._hand_over(self._granter.grant(request, fill))
 
+    def forgo(self, ticket: str) -> None:
+        """Lets decode know that there will be no PREFILL lease for this ticket's turn."""
+        self._hand_over(self._granter.forgo(ticket))
+
     def publish(self, ticket: str, request: GrantLeaseRequest) -> None:
         """Tells the router of a PREFILL lease and its report."""
         self._hand_over(self._granter.publish(ticket, request.lease_id, request.report))
