@@ -68,7 +68,7 @@ class Stack:
 
 @asynccontextmanager
 async def running(
-    *, prefill: int = 1, decode: int = 1, timing: Timing | None = None, **more: Any
+    *, prefill: int = 1, decode: int = 1, timing: Timing = QUICK, **more: Any
 ) -> AsyncIterator[Stack]:
     """Runs so many engines of each role; *more* are settings of every engine."""
     told = {"prefix_caching": False} | more

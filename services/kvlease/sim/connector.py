@@ -101,9 +101,13 @@ class Connector:
 
     def drop(self) -> None:
         """Is gone at once, for everybody."""
+        self.detach()
+        self.link.drop()
+
+    def detach(self) -> None:
+        """Lets others read no more, and reads nothing itself."""
         self._wire.detach(self._name)
         self.transfers.close()
-        self.link.drop()
 
     def notified(self, request_id: str) -> None:
         """A stock reader has read that request's blocks."""

@@ -105,20 +105,21 @@ class Engine:
             await asyncio.wait_for(self._wake.wait(), patience)
 
     def _sample(self, request: Request) -> None:
+        """Says one more token."""
         tokens = request.sequence.tokens
         if not request.num_output_tokens:
             self._prompt_done(request)
-            if request.tools:
-                tokens.append(CALL)
-                return
-        if request.words == request.natural:
+        if request.tools and not request.num_output_tokens:
+            tokens.append(CALL)
+        elif request.words == request.natural:
             tokens.append(END)
             self._finish(request, Finish.TOOLS if request.tools else Finish.STOP)
             return
-        word = answer.word(request.seed, request.words)
-        tokens.append(answer.WORD_TOKENS[word])
-        request.words += 1
-        request.sink.word(word)
+        else:
+            word = answer.word(request.seed, request.words)
+            tokens.append(answer.WORD_TOKENS[word])
+            request.words += 1
+            request.sink.word(word)
         if request.num_output_tokens >= request.max_tokens:
             self._finish(request, Finish.LENGTH)
 

@@ -74,18 +74,24 @@ class Instance:
             await self._starting
         if self.running:
             await asyncio.to_thread(self.engine.connector.close)
-        self.crash()
+            self._cut()
+            self.engine.connector.detach()
 
     def crash(self, restart_after: float | None = None) -> None:
         """Ends at once and without a word to anybody; starts again after so many seconds, or never."""
-        if self._server is None or self._stepping is None:
+        if not self.running:
             return
-        self._server.close()
-        self._server = None
-        self._stepping.cancel()
+        self._cut()
         self.engine.connector.drop()
         if restart_after is not None:
             self._restart = asyncio.get_running_loop().call_later(restart_after, self._start_again)
+
+    def _cut(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        if self._stepping is not None:
+            self._stepping.cancel()
 
     def _start_again(self) -> None:
         self._starting = asyncio.get_running_loop().create_task(self.start())
