@@ -50,7 +50,7 @@ async def test_a_conversation_that_cannot_be_ended_is_told(stack: Stack) -> None
 
 async def test_metrics_count_turns(stack: Stack) -> None:
     for _ in range(2):
-        await stack.chat(session_id="c")
+        await stack.chat(session_id="c", stream=True)
     await stack.http.post("/v1/chat/completions", json={})
 
     text = (await stack.http.get("/metrics")).text
@@ -76,6 +76,7 @@ async def test_what_is_not_there_is_told_in_openais_shape(stack: Stack, method: 
 
     assert response.status_code == status
     assert response.json()["error"].keys() == {"message", "type", "param", "code"}
+    assert ("allow" in response.headers) == (status == 405)
 
 
 @pytest.mark.parametrize(

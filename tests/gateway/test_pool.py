@@ -90,11 +90,10 @@ async def test_a_request_on_a_new_connection_is_not_sent_twice(asking: Asking) -
     assert len(asking.engine.received) == 1
 
 
-async def test_nobody_there_is_told(asking: Asking) -> None:
-    await asking.engine.stop()
-
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9", "nowhere", "http://no.such.host.invalid"])
+async def test_nobody_there_is_told(asking: Asking, url: str) -> None:
     with pytest.raises(Unreachable):
-        await asking.pool.post("http://127.0.0.1:9", PATH, [], [], peer="x")
+        await asking.pool.post(url, PATH, [], [], peer="x")
 
 
 async def test_an_answer_that_breaks_off_is_lost(asking: Asking) -> None:

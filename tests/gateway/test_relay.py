@@ -83,8 +83,10 @@ async def test_a_client_that_does_not_read_holds_the_engine_back(stack: Stack) -
         held = sent
 
         await client.head()
-        for _ in range(held):
-            assert await chunk_of(client) == said
+        got = b""
+        while len(got) < held * len(said):
+            got += await chunk_of(client)
+        assert got == said * (len(got) // len(said))
 
     assert held < 1000
     async with asyncio.timeout(5):

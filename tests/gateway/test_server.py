@@ -33,6 +33,7 @@ class Handler:
             "/stream": self.stream,
             "/wait": self.wait,
             "/fault": self.fault,
+            "/flood": self.flood,
         }
         await acts[request.path](request, reply)
 
@@ -52,6 +53,12 @@ class Handler:
             self.left.set()
             raise
         await self.echo(request, reply)
+
+    async def flood(self, request: Request, reply: Reply) -> None:
+        reply.start(200, [])
+        for _ in range(200):
+            reply.write(b"x" * 100_000)
+        await self.wait(request, reply)
 
     async def fault(self, _: Request, __: Reply) -> None:
         raise RuntimeError("a bug")
@@ -240,6 +247,19 @@ async def test_a_slow_answer_is_not_timed_out(serving: Serving, client: RawClien
     serving.handler.go.set()
 
     assert (await client.answer())[0] == 200
+
+
+async def test_a_client_that_takes_nothing_of_its_answer_is_cut_off(serving: Serving, client: RawClient) -> None:
+    await client.send(b"GET /flood HTTP/1.1\r\n\r\n")
+    await serving.handler.waiting.wait()
+    serving.server.sweep()
+    assert not serving.handler.left.is_set()
+
+    serving.clock.advance(LIMITS.stall)
+    serving.server.sweep()
+
+    async with asyncio.timeout(5):
+        await serving.handler.left.wait()
 
 
 async def test_draining_lets_answers_end_and_takes_no_more(serving: Serving, client: RawClient) -> None:

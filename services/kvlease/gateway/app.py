@@ -135,7 +135,8 @@ def _act(acts: dict[str, Act] | None, request: Request) -> Act:
     act = acts.get("GET" if request.method == "HEAD" else request.method)
     if act is None:
         allowed = ", ".join(acts)
-        raise ApiError(HTTPStatus.METHOD_NOT_ALLOWED, f"{request.method} is not allowed here: {allowed} is")
+        reason = f"{request.method} is not allowed here: {allowed} is"
+        raise ApiError(HTTPStatus.METHOD_NOT_ALLOWED, reason, allow=allowed)
     return act
 
 

@@ -24,19 +24,24 @@ class ApiError(Exception):
         code: str | None = None,
         param: str | None = None,
         retry_after: float | None = None,
+        allow: str | None = None,
     ) -> None:
-        """Keeps what is told: OpenAI's *code* and the *param* at fault, seconds to wait before another try."""
+        """Keeps what is told: OpenAI's *code*, the *param* at fault, seconds before another try, methods to use."""
         super().__init__(message)
         self.status = status
         self.code = code
         self.param = param
         self.retry_after = retry_after
+        self.allow = allow
 
     def headers(self) -> Headers:
         """Returns the headers of the answer."""
-        if self.retry_after is None:
-            return [JSON]
-        return [JSON, (b"retry-after", b"%d" % max(1, round(self.retry_after)))]
+        headers = [JSON]
+        if self.retry_after is not None:
+            headers.append((b"retry-after", b"%d" % max(1, round(self.retry_after))))
+        if self.allow is not None:
+            headers.append((b"allow", self.allow.encode()))
+        return headers
 
     def body(self) -> bytes:
         """Returns the body of the answer."""

@@ -14,8 +14,6 @@ import msgspec
 _BOUNDARY = re.compile(rb"\r\n\r\n|\n\n|\n\r\n|\r\r")
 _FINISH = re.compile(rb'"finish_reason"\s*:\s*"([^"]*)"')
 _DATA = re.compile(rb"^data:[ ]?(.*?)\r?$", re.MULTILINE)
-# In a JSON string every quote has a backslash before it, so none of these can be part of what a model wrote.
-_MARKS = (b'"finish_reason":"', b'"finish_reason": "', b"[DONE]", b'data: {"error"', b'data:{"error"')
 _ERROR = re.compile(rb'^data:\s*\{\s*"error"\s*:', re.MULTILINE)
 _DONE = re.compile(rb"^data:\s*\[DONE\]", re.MULTILINE)
 
@@ -133,7 +131,18 @@ def _choice_says(choice: dict[str, Any]) -> bool:
 
 
 def _marked(data: bytes) -> bool:
-    return any(mark in data for mark in _MARKS)
+    """Tells whether anything in here may be of interest.
+
+    In a JSON string every quote has a backslash before it, so none of these can be part of what a model wrote; but for
+    "[DONE]", which is looked at more closely.
+    """
+    return (
+        b'"finish_reason":"' in data
+        or b'"finish_reason": "' in data
+        or b"[DONE]" in data
+        or b'data: {"error"' in data
+        or b'data:{"error"' in data
+    )
 
 
 def _cut(data: bytes) -> tuple[bytes, bytes]:

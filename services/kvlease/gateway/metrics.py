@@ -22,7 +22,7 @@ class Metrics:
         self.in_flight = Gauge("kvlease_gateway_in_flight", "Requests being served.", registry=self._registry)
         self._first_byte = Histogram(
             "kvlease_gateway_first_byte_seconds",
-            "From a completion request's arrival to the first byte of its answer.",
+            "From the arrival of a request for a stream to the first event of its answer.",
             buckets=_BUCKETS,
             registry=self._registry,
         )
@@ -40,7 +40,7 @@ class Metrics:
         self._requests.labels(route, str(code)).inc()
 
     def first_byte(self, begun: float) -> None:
-        """Notes that the answer of a request that came at *begun* begins now."""
+        """Notes that the stream for a request that came at *begun* begins now."""
         self._first_byte.observe(self._clock() - begun)
 
     def prefilled(self, report: lease_pb2.PrefillReport) -> None:

@@ -117,7 +117,6 @@ class Turn:
         reasons = finish_reasons(body)
         if not reasons:
             raise DecodeFailed("an answer without content")
-        self._plane.metrics.first_byte(self._begun)
         cached = await self._complete(attempt, reasons, budget)
         self._tell(Told(answer.status, answer.headers, body if cached is None else correct(body, cached)))
         return True

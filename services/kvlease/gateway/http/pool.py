@@ -34,7 +34,10 @@ class Pool:
         *peer* names the engine, for `forsake`. A cancelled call closes its connection.
         Raises Unreachable, or Lost when the connection broke.
         """
-        where = origin(url)
+        try:
+            where = origin(url)
+        except ValueError as error:
+            raise Unreachable(str(error)) from error
         request = _render(where, path, headers, b"".join(body))
         kept = self._take(where)
         if kept is not None:

@@ -55,17 +55,12 @@ class Reply:
 
     def write(self, data: bytes) -> None:
         """Sends some of the body."""
-        if not data:
-            return
-        framed = b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data
-        if self._head:
-            framed, self._head = self._head + framed, b""
-        self._transport.write(framed)
+        if data:
+            self._transport.write(self._framed(data))
 
     def end(self, data: bytes = b"") -> None:
         """Sends the last of the body."""
-        self.write(data)
-        last = self._head + (b"0\r\n\r\n" if self._chunked else b"")
+        last = self._framed(data) + (b"0\r\n\r\n" if self._chunked else b"")
         if last:
             self._transport.write(last)
         self._finish()
@@ -95,6 +90,12 @@ class Reply:
         self._paused = False
         if self._source is not None:
             self._source.resume()
+
+    def _framed(self, data: bytes) -> bytes:
+        framed = b"%x\r\n%b\r\n" % (len(data), data) if self._chunked and data else data
+        if self._head:
+            framed, self._head = self._head + framed, b""
+        return framed
 
     def _connection(self) -> bytes:
         return b"" if self.keep_alive else _CLOSE

@@ -104,6 +104,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._headers: Headers = []
         self._paused = False
         self._received = 0
+        self._pieces: list[bytes] = []
         self._quiet = Quiet()
 
     async def ask(self, request: bytes, peer: object) -> Answer:
@@ -164,6 +165,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
             self.abort(f"the engine's answer is no HTTP: {error}")
+        self._hand_over()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
@@ -186,10 +188,10 @@ class UpstreamConnection(asyncio.Protocol):
         self._waiter = None  # who asked may come to know of it only after the next one has asked
 
     def on_body(self, data: bytes) -> None:
-        if self._answer is not None:
-            self._answer.take(data)
+        self._pieces.append(data)
 
     def on_message_complete(self) -> None:
+        self._hand_over()
         answer, self._answer = self._answer, None
         if answer is None:
             return
@@ -199,6 +201,13 @@ class UpstreamConnection(asyncio.Protocol):
             self._release(self)
         else:
             self.abort()
+
+    def _hand_over(self) -> None:
+        """Hands over what one read has brought, in one piece: whoever passes it on then writes once."""
+        pieces = self._pieces
+        if pieces and self._answer is not None:
+            self._answer.take(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+        pieces.clear()
 
     def _take_back(self, waiter: asyncio.Future[Answer]) -> None:
         """Closes the connection unless it has gone on to the next request."""
