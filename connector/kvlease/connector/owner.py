@@ -14,8 +14,11 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kvlease.v1.lease_pb2 import Lease, RetireReason
+from kvlease.v1.lease_pb2 import Lease, LeaseKind, RetireReason
 from kvlease.v1.registry_pb2 import GrantLeaseRequest, Order
+
+
+PREFILL_REMAINING = 5.0  # seconds, at most, in an announcement: whoever waited for it at a lost registry has given up
 
 
 @dataclass(slots=True)
@@ -152,5 +155,8 @@ def _announcement(held: Held, now: float) -> Lease:
         handle=grant.handle,
         stop_reason=grant.stop_reason,
     )
-    lease.remaining.FromNanoseconds(max(0, round(((held.expires or now) - now) * 1e9)))
+    remaining = max(0.0, (held.expires or now) - now)
+    if grant.kind == LeaseKind.LEASE_KIND_PREFILL:
+        remaining = min(remaining, PREFILL_REMAINING)
+    lease.remaining.FromNanoseconds(round(remaining * 1e9))
     return lease

@@ -34,7 +34,8 @@ class Rules:
     answered_ttl: float = 60.0
     tools_ttl: float = 480.0
     """After an answer that calls tools."""
-    prefill_ttl: float = 60.0
+    prefill_ttl: float = 20.0
+    """Decode claims it as soon as it is there; one that went away is waited for no longer than this."""
     longest_life: float = 3600.0
     """However often a lease is renewed."""
     branches: int = 4
