@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -36,42 +36,45 @@ class Tell(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Addresses:
-    """Where to listen, as host:port; port 0: any free one."""
+class Services:
+    """Where the services listen, as host:port (port 0: any free one), and how long they may keep a request waiting."""
 
     registry: str
     router: str
     gateway: str
+    added_wait: float  # seconds
 
     def check(self, *, insecure: bool) -> None:
         """Raises ValueError for what is no address, or can be reached by others although nobody allowed it."""
-        for listen in astuple(self):
+        for listen in (self.registry, self.router, self.gateway):
             address.check(listen)
             if not (insecure or address.is_local(listen)):
                 raise ValueError(f"{listen} can be reached by others and is not encrypted: give --insecure to allow it")
 
 
-def serve_until_signal(
-    addresses: Addresses, engines: Callable[[ControlPlane], Fleet], tell: Tell, *, logs: Path
-) -> None:
+def serve_until_signal(services: Services, engines: Callable[[ControlPlane], Fleet], tell: Tell, *, logs: Path) -> None:
     """Serves until SIGINT or SIGTERM, and ends all that it started; the services log to a file. Raises as `serve`."""
     logs.mkdir(parents=True, exist_ok=True)
     with (logs / "services.log").open("w") as log:
         configure(LogFormat.JSON, stream=log)
-        uvloop.run(_until_signal(addresses, engines, tell))
+        uvloop.run(_until_signal(services, engines, tell))
 
 
-async def serve(addresses: Addresses, engines: Callable[[ControlPlane], Fleet], tell: Tell) -> None:
+async def serve(services: Services, engines: Callable[[ControlPlane], Fleet], tell: Tell) -> None:
     """Serves until cancelled; engines that end are started again.
 
     Raises:
         EngineFailed: an engine ended before it was ready, or gave no answer.
         OSError: an address cannot be listened on.
     """
-    async with _control_plane(addresses) as control:
+    async with _control_plane(services) as control:
         fleet = engines(control)
         settings = GatewaySettings(
-            listen=addresses.gateway, router=control.router, registry=control.registry, grace=_GRACE
+            listen=services.gateway,
+            router=control.router,
+            registry=control.registry,
+            added_wait=services.added_wait,
+            grace=_GRACE,
         )
         async with _running(fleet, tell), gateway.create(settings) as front:
             tell("listening", registry=control.registry, router=control.router, gateway=front.url)
@@ -80,8 +83,8 @@ async def serve(addresses: Addresses, engines: Callable[[ControlPlane], Fleet], 
             await _supervise(fleet, tell)
 
 
-async def _until_signal(addresses: Addresses, engines: Callable[[ControlPlane], Fleet], tell: Tell) -> None:
-    serving = asyncio.create_task(serve(addresses, engines, tell))
+async def _until_signal(services: Services, engines: Callable[[ControlPlane], Fleet], tell: Tell) -> None:
+    serving = asyncio.create_task(serve(services, engines, tell))
     signalled = asyncio.create_task(stop_signal())
     await asyncio.wait({serving, signalled}, return_when=asyncio.FIRST_COMPLETED)
     if signalled.done():
@@ -95,12 +98,14 @@ async def _until_signal(addresses: Addresses, engines: Callable[[ControlPlane], 
 
 
 @asynccontextmanager
-async def _control_plane(addresses: Addresses) -> AsyncIterator[ControlPlane]:
+async def _control_plane(services: Services) -> AsyncIterator[ControlPlane]:
     async with (
-        registry.create(RegistrySettings(listen=addresses.registry)) as leases,
-        Server(addresses.registry, [leases]) as leasing,
-        router.create(RouterSettings(listen=addresses.router, registry=leasing.address)) as routes,
-        Server(addresses.router, [routes]) as routing,
+        registry.create(RegistrySettings(listen=services.registry)) as leases,
+        Server(services.registry, [leases]) as leasing,
+        router.create(
+            RouterSettings(listen=services.router, registry=leasing.address, wait=services.added_wait)
+        ) as routes,
+        Server(services.router, [routes]) as routing,
     ):
         yield ControlPlane(leasing.address, routing.address)
 

@@ -47,6 +47,8 @@ def add_parser(subparsers: Subparsers) -> None:
     option("--vllm", choices=install.VERSIONS, default=newest, help=f"default {newest}")
     option("--no-prefill-prefix-caching", action="store_true", help="so that decode alone has a conversation's history")
     option("--blocks", type=_count, metavar="N", help="KV blocks of 128 tokens in each engine's pool; default 2048")
+    waits = "seconds that a request may wait for the control plane in all; default 0.05"
+    option("--added-wait", type=float, default=0.05, metavar="S", help=waits)
     option("--logs", type=Path, metavar="DIR", help="where logs go; default: the user's cache folder")
     option(
         "--insecure", action="store_true", help="serve without encryption on other than this machine's own addresses"
@@ -59,10 +61,10 @@ def run(args: argparse.Namespace) -> int:
     from kvlease.cli import embedded  # noqa: PLC0415 - servers, which no other command needs
 
     try:
-        addresses = embedded.Addresses(registry=args.registry, router=args.router, gateway=args.gateway)
-        addresses.check(insecure=args.insecure)
+        services = embedded.Services(args.registry, args.router, args.gateway, args.added_wait)
+        services.check(insecure=args.insecure)
         embedded.serve_until_signal(
-            addresses, _engines(args), _tell_json if args.json else _tell_people, logs=_logs(args)
+            services, _engines(args), _tell_json if args.json else _tell_people, logs=_logs(args)
         )
     except (ValueError, EngineUnavailable) as error:
         return _fail(error, WRONG)
@@ -79,7 +81,8 @@ def _engines(args: argparse.Namespace) -> Callable[[ControlPlane], Fleet]:
 
     def fit(launch: Launch) -> Launch:
         caching = launch.role is Role.DECODE or not args.no_prefill_prefix_caching
-        return replace(launch, blocks=args.blocks, prefix_caching=caching)
+        wait = {"KVLEASE_WAIT": str(args.added_wait)}
+        return replace(launch, blocks=args.blocks, prefix_caching=caching, environment=wait)
 
     def fleet(control: ControlPlane) -> Fleet:
         launches = plan(installation, folder, prefill=args.prefill, decode=args.decode, control=control)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from kvlease.client.errors import KvleaseError
 from kvlease.client.sync import Client
+from kvlease.client.types import PrefillReport
 from kvlease.local import install, page
 from kvlease.local.chat import Answer, Message, ask
 from kvlease.local.conversation import questions
@@ -37,7 +38,7 @@ class Run:
     """One turn, one way."""
 
     answer: Answer
-    prefill: float  # seconds that prefill took for the prompt, its reading included
+    report: PrefillReport
     reads: int  # by prefill's own counter
 
 
@@ -61,9 +62,9 @@ class Turn:
         reuse, anew = self.reuse, self.anew
         return (
             f"{number:4}  {reuse.answer.prompt_tokens:8}{reuse.answer.cached_tokens:8}"
-            f"{reuse.prefill * 1000:8.0f}{anew.prefill * 1000:8.0f}"
+            f"{reuse.report.prefill_duration * 1000:8.0f}{anew.report.prefill_duration * 1000:8.0f}"
             f"{reuse.answer.ttft * 1000:8.0f}{anew.answer.ttft * 1000:8.0f}"
-            f"{reuse.reads:7}  {self.difference:10.1e}"
+            f"{reuse.reads:7}  {self.difference:10.1e}  {reuse.report.miss_reason}".rstrip()
         )
 
 
@@ -130,7 +131,7 @@ def _run(stack: Stack, messages: Sequence[Message], conversation: str) -> Run:
     before = _reads(stack)
     answer = ask(stack.gateway, messages, conversation=conversation, tokens=_ANSWER)
     reads = _counted(stack, before, expected=min(answer.cached_tokens, 1))
-    return Run(answer, _prefill_time(stack, conversation), reads)
+    return Run(answer, _report(stack, conversation), reads)
 
 
 def _counted(stack: Stack, before: int, *, expected: int) -> int:
@@ -145,10 +146,13 @@ def _reads(stack: Stack) -> int:
     return int(page.counters(stack.engines["prefill-0"]).get(_READS, 0))
 
 
-def _prefill_time(stack: Stack, conversation: str) -> float:
+def _report(stack: Stack, conversation: str) -> PrefillReport:
+    """What prefill's connector tells of the conversation's last turn."""
     with Client(router=stack.router) as client:
         (ticket,) = client.list_tickets(conversation_id=conversation, limit=1)
-    return ticket.report.prefill_duration if ticket.report else math.nan
+    if ticket.report is None:
+        raise DemoFailed(f"decode computed the prompt itself: {ticket.decision}")
+    return ticket.report
 
 
 if __name__ == "__main__":
