@@ -10,6 +10,8 @@ from typing import Protocol
 import uvloop
 
 from kvlease.client.aio import Client
+from kvlease.client.errors import ModelNotFound, NoEngine
+from kvlease.client.types import RouteMode
 from kvlease.gateway import service as gateway
 from kvlease.gateway.settings import Settings as GatewaySettings
 from kvlease.local import model, page
@@ -138,16 +140,27 @@ async def _wait_ready(engines: Fleet | list[Engine], tell: Tell) -> None:
 
 
 async def _until_known(fleet: Fleet, control: ControlPlane) -> None:
+    """Waits until the registry lists all engines, and the router, which looks now and then, uses both kinds."""
     names = {engine.name for engine in fleet}
 
     async def known() -> bool:
-        return names <= {engine.ref.engine_id for engine in await client.list_engines()}
+        listed = {engine.ref.engine_id for engine in await client.list_engines()}
+        return names <= listed and await _routes_both(client)
 
-    async with Client(registry=control.registry) as client:
+    async with Client(registry=control.registry, router=control.router) as client:
         try:
             await asyncio.wait_for(_until(known), _REGISTERED_WITHIN)
         except TimeoutError:
             raise EngineFailed(f"not every engine registered within {_REGISTERED_WITHIN:g} s: see their logs") from None
+
+
+async def _routes_both(client: Client) -> bool:
+    try:
+        turn = await client.route(model.NAME)
+    except (ModelNotFound, NoEngine):
+        return False
+    await client.cancel(turn.ticket)
+    return turn.mode is RouteMode.PREFILL_DECODE
 
 
 async def _until(holds: Callable[[], Awaitable[bool]]) -> None:
