@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 _BOUNDARY = re.compile(rb"\r\n\r\n|\n\n|\n\r\n|\r\r")
+_NEWLINES = 2  # of an event of one line
 _FINISH = re.compile(rb'"finish_reason"\s*:\s*"([^"]*)"')
 _DATA = re.compile(rb"^data:[ ]?(.*?)\r?$", re.MULTILINE)
 _ERROR = re.compile(rb'^data:\s*\{\s*"error"\s*:', re.MULTILINE)
@@ -38,14 +39,18 @@ class EventStream:
         self.finish_reasons: set[str] = set()
         self.broken = False
         """An error was told in the stream."""
+        self._single = choices == 1
         self._open_choices = choices
         self._held = b""
         self._partial = b""
 
     def feed(self, data: bytes) -> bytes:
         """Takes some bytes; returns those that may pass now."""
-        if self.stage is Stage.FLOWING and not self._partial and data.endswith(b"\n\n") and not _marked(data):
-            return data
+        if self.stage is Stage.FLOWING and not self._partial:
+            if self._single and _goes_on(data):
+                return data
+            if data.endswith(b"\n\n") and not _marked(data):
+                return data
         events, self._partial = _cut(self._partial + data)
         if self.stage is Stage.FLOWING and not _marked(events):
             return events
@@ -128,6 +133,11 @@ def _choice_says(choice: dict[str, Any]) -> bool:
     delta = choice.get("delta") or {}
     said = [value for name, value in delta.items() if name != "role"] if isinstance(delta, dict) else [delta]
     return bool(choice.get("finish_reason") or choice.get("text") or any(said))
+
+
+def _goes_on(data: bytes) -> bool:
+    """Tells whether this is one event of an only choice that has not ended. Nearly all are, and this is quick."""
+    return data.count(b"\n") == _NEWLINES and data.endswith(b"\n\n") and data.rfind(b'"finish_reason":null') > 0
 
 
 def _marked(data: bytes) -> bool:

@@ -25,6 +25,7 @@ class Relay:
         """Done when the answer is at its end, has failed, or the stream is over."""
         self._answer = answer
         self._reply = reply
+        self._started = False
         self._timer: asyncio.TimerHandle | None = None
         self._on_start: Callable[[], None]
 
@@ -56,13 +57,14 @@ class Relay:
     def _take(self, data: bytes) -> None:
         passed = self.events.feed(data)
         if passed:
-            if not self._reply.started:
-                self._start()
+            self._start()
             self._reply.write(passed)
-        elif self.events.stage is Stage.OPENING and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_OPENING, self._open)
-        if self.events.stage in (Stage.ENDING, Stage.FAILED):
+        if self.events.stage is Stage.FLOWING:
+            return
+        if self.events.stage is not Stage.OPENING:
             self._settle()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_OPENING, self._open)
 
     def _open(self) -> None:
         opening = self.events.open()
@@ -71,7 +73,8 @@ class Relay:
             self._reply.write(opening)
 
     def _start(self) -> None:
-        if not self._reply.started:
+        if not self._started:
+            self._started = True
             self._on_start()
             self._reply.start(self._answer.status, end_to_end(self._answer.headers))
 

@@ -24,6 +24,7 @@ from kvlease.gateway.settings import Settings
 from kvlease.gateway.tickets import Ends, Tickets
 from kvlease.rpc import address
 
+_LOOK = 0.5  # between two looks at the engines
 _TICK = 1.0
 _LAST_WORDS = 2.0  # for tickets still to be cancelled when the gateway stops
 
@@ -100,7 +101,8 @@ async def assemble(
 
     host, _, port = settings.listen.rpartition(":")
     bound = await server.listen(host.strip("[]"), int(port))
-    loops = [asyncio.create_task(_every(_TICK, act)) for act in (engines.look, renewer.renew, sweep)]
+    periodic = ((_LOOK, engines.look), (_TICK, renewer.renew), (_TICK, sweep))
+    loops = [asyncio.create_task(_every(seconds, act)) for seconds, act in periodic]
     gateway = Gateway(server, f"http://{address.with_port(settings.listen, bound)}", settings.grace)
     try:
         yield gateway
