@@ -9,6 +9,7 @@ from typing import Any
 
 from kvlease.cli.command import FAILED, OK, Subparsers
 from kvlease.cli.command import add_parser as add
+from kvlease.client.channel import DEFAULT_REGISTRY, DEFAULT_ROUTER
 from kvlease.connector.settings import Settings as ConnectorSettings
 from kvlease.connector.settings import SettingsError
 from kvlease.rpc import address, stop_signal
@@ -114,8 +115,8 @@ def _add_place(parser: argparse.ArgumentParser) -> None:
     option("--port", type=int, default=8100, help="of the first engine; 0: any free ones")
     option("--engine-id", default="", help="$KVLEASE_ENGINE_ID; of several, each gets a number; else host and port")
     option("--model", default=_default(Settings, "model"), help="the name that they answer to")
-    option("--registry", default="", metavar="HOST:PORT", help="$KVLEASE_REGISTRY, or 127.0.0.1:7440")
-    option("--router", default="", metavar="HOST:PORT", help="$KVLEASE_ROUTER, or 127.0.0.1:7441")
+    option("--registry", default="", metavar="HOST:PORT", help=f"$KVLEASE_REGISTRY, or {DEFAULT_REGISTRY}")
+    option("--router", default="", metavar="HOST:PORT", help=f"$KVLEASE_ROUTER, or {DEFAULT_ROUTER}")
     option("--insecure", action="store_true", help="listen on other than this machine's own addresses")
     option("--log-format", choices=[x.value for x in LogFormat], default=LogFormat.AUTO.value, help="of standard error")
     option("--debug", action="store_true", help="log more")
@@ -147,4 +148,7 @@ def _default(settings: Any, name: str) -> Any:
 
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Shows defaults, and leaves the examples as they are."""
+    """Shows defaults that say something, and leaves the examples as they are."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return super()._get_help_string(action) if action.default not in ("", False) else action.help

@@ -34,30 +34,37 @@ class Reply:
         self.gone: Callable[[], None] = lambda: None
         """Called when the client leaves before the answer has ended."""
         self._connection, self._transport, self._keep_alive = connection, transport, keep_alive
+        self._lost = False
 
     def send(self, status: int, body: bytes, content_type: bytes = JSON, extra: bytes = b"") -> None:
         """Answers whole. *extra*: header lines, each with its CRLF."""
         framing = b"content-length: %d\r\n" % len(body)
-        self._transport.write(self._head(status, content_type, framing + extra) + body)
+        self.write(self._head(status, content_type, framing + extra) + body)
         self._ended()
 
     def begin(self, content_type: bytes, first: bytes, extra: bytes = b"") -> None:
         """Begins an answer that comes in pieces, with the first of them unless that is empty."""
         head = self._head(HTTPStatus.OK, content_type, b"transfer-encoding: chunked\r\n" + extra)
-        self._transport.write(head + framed(first) if first else head)
+        self.write(head + framed(first) if first else head)
 
     def write(self, framed_piece: bytes) -> None:
-        """Sends a piece that is framed already."""
-        self._transport.write(framed_piece)
+        """Sends a piece that is framed already; nothing once the client has gone."""
+        if not self._lost:
+            self._transport.write(framed_piece)
 
     def end(self, last: bytes) -> None:
         """Sends the last piece."""
-        self._transport.write(framed(last) + b"0\r\n\r\n")
+        self.write(framed(last) + b"0\r\n\r\n")
         self._ended()
 
     def abort(self) -> None:
         """Cuts the connection."""
         self._transport.abort()
+
+    def lost(self) -> None:
+        """The client has gone."""
+        self._lost = True
+        self.gone()
 
     def _head(self, status: int, content_type: bytes, more: bytes) -> bytes:
         connection = b"" if self._keep_alive else b"connection: close\r\n"
@@ -70,6 +77,8 @@ class Reply:
         )
 
     def _ended(self) -> None:
+        if self._lost:
+            return
         if not self._keep_alive:
             self._transport.close()
         self._connection.answered()
@@ -102,7 +111,7 @@ class HttpConnection(asyncio.Protocol):
         del exc  # gone is gone
         self._connections.discard(self)
         if self._reply is not None:
-            self._reply.gone()
+            self._reply.lost()
 
     def data_received(self, data: bytes) -> None:
         try:

@@ -74,6 +74,9 @@ class Gateway:
             record.outcome = Outcome.WRONG if record.why else Outcome.OK
             return
         said = json.loads(event)
+        if "error" in said:  # the gateway's last word on an answer that broke
+            record.outcome, record.why = Outcome.CUT, str(said["error"])
+            return
         if (said.get("kvlease_sim") or {}).get("wrong"):
             record.why = "the engine saw wrong KV"
         if usage := said.get("usage"):

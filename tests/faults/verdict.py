@@ -1,0 +1,68 @@
+"""What a soak came to: figures, and what of them must not be. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kvlease.sim.conversations.record import Outcome, Record, reuse, summary
+from tests.faults.troubles import Trouble
+from tests.faults.world import HEARTBEAT
+
+CUTTING = {"crash", "errors"}
+"""Faults that break an answer which has begun: nobody can take its words back."""
+LEVEL = 0.9  # of the reuse before the first fault
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The figures, and the rules that were broken."""
+
+    figures: Mapping[str, Any]
+    broken: Sequence[str] = field(default_factory=list)
+
+
+def judge(
+    records: Sequence[Record], troubles: Sequence[Trouble], *, wrong_in_engines: int, held: Mapping[str, int]
+) -> Verdict:
+    """Judges a run: the turns, what was done meanwhile, and what the engines saw and still hold."""
+    unexplained = [r for r in records if r.outcome is Outcome.CUT and not _explained(r, troubles)]
+    before, after = _calm_reuse(records, troubles)
+    figures = summary(records) | {
+        "faults": len(troubles),
+        "wrong_in_engines": wrong_in_engines,
+        "cut_unexplained": len(unexplained),
+        "reuse_before_faults": before,
+        "reuse_two_heartbeats_after_faults": after,
+        "leaked": dict(held),
+    }
+    back = after is None or before is None or after >= LEVEL * before
+    rules = {
+        "a wrong answer": figures["wrong"] + wrong_in_engines,
+        "a hung request": figures["hung"],
+        "a 5xx": figures["failed"],
+        "a refused request": figures["refused"],
+        "an answer cut without a cause": len(unexplained),
+        "blocks or requests still held": sum(held.values()),
+        "reuse not back two heartbeats after faults": not back,
+    }
+    return Verdict(figures, [rule for rule, count in rules.items() if count])
+
+
+def _explained(record: Record, troubles: Sequence[Trouble]) -> bool:
+    """Whether a fault that cuts connections overlaps the turn."""
+    return any(t.kind in CUTTING and t.begun <= record.ended and record.begun <= t.ended for t in troubles)
+
+
+def _calm_reuse(records: Sequence[Record], troubles: Sequence[Trouble]) -> tuple[float | None, float | None]:
+    """Returns what was reused of KV made and asked for before the first fault, and between faults."""
+    ends = [0.0, *(trouble.ended + 2 * HEARTBEAT for trouble in troubles)]
+    begins = [*(trouble.begun for trouble in troubles), float("inf")]
+    calm = list(zip(ends, begins, strict=True))
+    inside = [
+        [r for r in records if r.reusable and start <= r.reusable_since and r.ended <= end] for start, end in calm
+    ]
+    return _rounded(reuse(inside[0])), _rounded(reuse(record for turns in inside[1:] for record in turns))
+
+
+def _rounded(share: float | None) -> float | None:
+    return None if share is None else round(share, 4)
