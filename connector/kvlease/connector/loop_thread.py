@@ -23,10 +23,12 @@ class LoopThread:
             self._thread.start()
 
     def stop(self) -> None:
-        """Stops the loop, whatever still runs on it, and waits up to a second for the thread."""
+        """Stops the loop, whatever still runs on it, waits up to a second for the thread, and closes the loop."""
         if self.running:
             self.loop.call_soon_threadsafe(self.loop.stop)
             self._thread.join(1)
+        if not self.running:  # else something blocks it: closing would raise
+            self.loop.close()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)

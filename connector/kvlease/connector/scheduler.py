@@ -43,13 +43,19 @@ class Read:
     request: Any
     blocks: Any
     tokens: int
+    local_blocks: int
     hung_after: float = float("inf")
     aborted: bool = False
 
     @property
-    def block_ids(self) -> list[int]:
-        """All blocks of the request: thrown away as a whole, so that none is computed into while NIXL may write it."""
+    def all_block_ids(self) -> list[int]:
+        """The blocks of the request. Those that it found in the prefix cache may be other requests' too."""
         return [block_id for ids in self.blocks.get_block_ids() for block_id in ids]
+
+    @property
+    def block_ids(self) -> list[int]:
+        """The blocks that are read into."""
+        return [block_id for ids in self.blocks.get_block_ids() for block_id in ids[self.local_blocks :]]
 
 
 class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
@@ -174,7 +180,8 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         if num_external_tokens == 0:
             self._end(turn, ReadOutcome.READ_OUTCOME_NOT_NEEDED)
             return
-        read = self._reads[request.request_id] = Read(turn, request, blocks, num_external_tokens)
+        local_blocks = turn.local_tokens // self.block_size
+        read = self._reads[request.request_id] = Read(turn, request, blocks, num_external_tokens, local_blocks)
         turn.stage = Stage.PARKED
         if turn.answer is not None:
             self._unpark(read)
@@ -290,6 +297,8 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
             self._quarantine[request_id] = now + QUARANTINE
             self._abandoned.add(request_id)
             self._throw_away(read, ReadOutcome.READ_OUTCOME_FAILED)
+            # all of them, or vLLM would compute into blocks that NIXL might still write
+            self._thrown_away[request_id] = read.all_block_ids
         for request_id in [r for r, until in self._quarantine.items() if now > until]:
             del self._quarantine[request_id]
             self._retention.let_go(request_id)
