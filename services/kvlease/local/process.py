@@ -27,7 +27,8 @@ class Process:
         """Starts nothing yet. `grace`: seconds to end by itself when told to."""
         self.name = name
         self.log = log
-        self._command = [sys.executable, leash.__file__, str(grace), *command]
+        self.command = tuple(command)
+        self._grace = grace
         self._environment = environment
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -40,7 +41,7 @@ class Process:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                self._command,
+                [sys.executable, leash.__file__, str(self._grace), *self.command],
                 env=self._environment,
                 stdin=subprocess.PIPE,
                 stdout=log,
