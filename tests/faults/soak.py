@@ -76,6 +76,7 @@ def main() -> int:
     parser.add_argument("--aborts", type=float, default=0.03, metavar="SHARE", help="of turns whose client leaves")
     parser.add_argument("--prefill", type=int, default=2, metavar="N")
     parser.add_argument("--decode", type=int, default=4, metavar="N")
+    parser.add_argument("--wait", type=float, default=1.0, metavar="S", help="for the control plane's answers")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--logs", type=Path, help="folder; a temporary one if none is named")
     given = parser.parse_args()
@@ -92,7 +93,7 @@ def main() -> int:
     )
     logs = given.logs or Path(tempfile.mkdtemp(prefix="kvlease-soak-"))
     logs.mkdir(parents=True, exist_ok=True)
-    verdict = asyncio.run(soak(plan, Size(given.prefill, given.decode, ENGINE), logs))
+    verdict = asyncio.run(soak(plan, Size(given.prefill, given.decode, ENGINE, given.wait), logs))
     print(json.dumps(verdict.figures, indent=2), f"logs: {logs}", sep="\n")  # noqa: T201
     print("soak:", f"broken: {'; '.join(verdict.broken)}" if verdict.broken else "ok")  # noqa: T201
     return int(bool(verdict.broken))

@@ -26,11 +26,17 @@ REGISTRY = ("--answered-ttl", "30s", "--tools-ttl", "45s")
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How many engines, and what they are told."""
+    """How many engines, and what they are told.
+
+    Attributes:
+        wait: Seconds that a request may wait for each of the control plane's answers. The default of 50 ms is for
+            machines that do not run everything at once on few cores.
+    """
 
     prefill: int = 2
     decode: int = 4
     engine: Sequence[str] = ()
+    wait: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +63,20 @@ class World:
         ]
         commands = {
             "registry": _service("registry", registry, *REGISTRY),
-            "router": _service("router", router, "--registry", registry),
-            "gateway": _service("gateway", gateway, "--router", router, "--registry", registry),
+            "router": _service("router", router, "--registry", registry, "--wait", f"{size.wait:g}"),
+            "gateway": _service(
+                *("gateway", gateway, "--router", router, "--registry", registry),
+                *("--added-wait", f"{2 * size.wait:g}"),
+            ),
         }
         for role, count in (("prefill", size.prefill), ("decode", size.decode)):
             place = ("--role", role, "--count", str(count), "--port", str(first[role]), "--engine-id", role)
             commands[role] = _engines(*place, "--registry", registry, "--router", router, *size.engine)
-        environment = os.environ | {"KVLEASE_TICKET_KEY": secrets.token_hex(16), "PYTHONUNBUFFERED": "1"}
+        environment = os.environ | {
+            "KVLEASE_TICKET_KEY": secrets.token_hex(16),
+            "KVLEASE_WAIT": f"{size.wait:g}",
+            "PYTHONUNBUFFERED": "1",
+        }
         self.processes = {
             name: Process(name, command, log=logs / f"{name}.log", grace=GRACE, environment=environment)
             for name, command in commands.items()
