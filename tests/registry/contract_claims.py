@@ -302,9 +302,9 @@ class ClaimContract:
 
     async def test_prefills_lease_expires_when_nobody_reads_it(self, world: World) -> None:
         prefill = await world.engine("p0")
-        assert (await prefill.grant_prefill("p1", "ticket")).remaining == 60.0
+        assert (await prefill.grant_prefill("p1", "ticket")).remaining == 20.0
 
-        await prefill.passes(60)
+        await prefill.passes(20)
 
         assert (await world.show("p1")).reason is Reason.EXPIRED
 
