@@ -78,6 +78,31 @@ async def test_decode_that_fails_before_it_said_anything_is_replaced(
     assert (await stack.decode.request()).ticket in [request.ticket for request in cancelled]
 
 
+async def test_decode_that_was_killed_is_replaced(stack: Stack) -> None:
+    """Case 33: between the route and the dispatch."""
+    stack.register("other", stack.other, EngineRole.DECODE)
+    await stack.decode.stop()
+
+    response = await stack.chat(stream=True)
+
+    assert response.status_code == 200
+    assert stack.other.received
+
+
+async def test_a_router_that_names_a_failed_engine_again_is_not_asked_for_ever(stack: Stack) -> None:
+    stack.decode.next(*[told(500)] * 10)
+    choose = stack.router._choose
+
+    def stubborn(request: router_pb2.RouteRequest, tenant: str) -> Any:
+        del request.exclude[:]
+        return choose(request, tenant)
+
+    stack.router._choose = stubborn  # type: ignore[method-assign]
+
+    assert (await stack.chat()).status_code == 500
+    assert len(stack.decode.received) == 3
+
+
 async def test_the_engines_own_words_are_told_when_no_other_can_serve(stack: Stack) -> None:
     stack.decode.next(told(500, "out of luck"))
 

@@ -130,6 +130,13 @@ def test_any_other_prompt_goes_to_both(path: str, body: dict[str, Any]) -> None:
     assert not prompt(path, **body).alone
 
 
+@pytest.mark.parametrize(
+    ("body", "choices"), [({}, 1), ({"n": 3}, 3), ({"n": 2, "prompt": ["a", "b"]}, 4), ({"n": 0}, 1)]
+)
+def test_answers_are_counted_over_choices_and_prompts(body: dict[str, Any], choices: int) -> None:
+    assert prompt(COMPLETIONS, **body).choices == choices
+
+
 def test_a_rank_is_sent_where_there_is_one() -> None:
     request = Request("POST", CHAT, [(b"x-request-id", b"theirs"), (b"authorization", b"a"), (b"accept", b"b")])
 

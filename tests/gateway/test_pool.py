@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from kvlease.gateway.http.answer import Answer, Lost, Unreachable, UpstreamError
 from kvlease.gateway.http.pool import Pool
-from kvlease.gateway.http.upstream import Answer, Lost, Unreachable, UpstreamError
 from tests.support.clock import FakeClock
 from tests.support.openai_engine import FakeEngine, drop
 

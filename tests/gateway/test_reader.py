@@ -1,5 +1,7 @@
 """Requests are read whole, from whatever pieces they come in, or refused."""
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,6 +44,14 @@ def test_pieces_make_no_difference(data: bytes, cuts: list[int]) -> None:
     request = read[0].request
     assert (request.method, request.path, request.body) == ("POST", "/v1/x", b"hello")
     assert request.header(b"x-a") == b"b"
+
+
+@given(st.binary(max_size=300), st.sampled_from([b"", POST[:40], CHUNKED[:-20], UPGRADE[:60]]), st.binary(max_size=300))
+def test_any_bytes_are_read_or_refused(before: bytes, middle: bytes, after: bytes) -> None:
+    made = reader(head_bytes=200, body_bytes=200)
+    with suppress(Refused):
+        for data in (before, middle, after):
+            made.feed(data)
 
 
 def test_an_upgrade_is_declined_and_the_request_served() -> None:

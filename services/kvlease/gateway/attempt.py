@@ -7,8 +7,8 @@ import structlog
 
 from kvlease.gateway.budget import Budget
 from kvlease.gateway.directory import key_of
+from kvlease.gateway.http.answer import Answer, UpstreamError
 from kvlease.gateway.http.message import Request
-from kvlease.gateway.http.upstream import Answer, UpstreamError
 from kvlease.gateway.legs import Pieces, decode_body, leg_headers, prefill_body
 from kvlease.gateway.plan import Plan
 from kvlease.gateway.plane import Plane

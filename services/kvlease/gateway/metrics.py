@@ -30,7 +30,7 @@ class Metrics:
         self._reused, self._local, self._computed = (tokens.labels(s) for s in ("reused", "local", "computed"))
         self._misses = self._counter("misses", "Turns of which prefill reused less than it could have.", "reason")
         self._reasons: set[str] = set()
-        self.retries = self._counter("retries", "Tries of a turn that decode failed before it said anything.")
+        self.decode_failures = self._counter("decode_failures", "Answers that decode failed to give, or to end.")
         self.prefill_failures = self._counter("prefill_failures", "Prefill legs that failed; decode worked alone.")
         self.unrouted = self._counter("unrouted", "Turns served without the router.")
         self.disconnects = self._counter("disconnects", "Requests whose client left before the answer was whole.")

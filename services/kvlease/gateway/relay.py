@@ -6,9 +6,9 @@ from collections.abc import Callable
 import msgspec
 
 from kvlease.gateway.events import EventStream, Stage, payload, split
+from kvlease.gateway.http.answer import Answer
 from kvlease.gateway.http.message import end_to_end
 from kvlease.gateway.http.reply import Reply
-from kvlease.gateway.http.upstream import Answer
 from kvlease.gateway.usage import correct
 
 # The first event of a chat names the role only. An engine that fails then tells so at once; wait for that, not longer.

@@ -10,9 +10,9 @@ from kvlease.gateway.attempt import Attempt
 from kvlease.gateway.budget import Budget
 from kvlease.gateway.directory import EngineKey, key_of
 from kvlease.gateway.errors import ApiError, unavailable
+from kvlease.gateway.http.answer import Answer, Lost, UpstreamError
 from kvlease.gateway.http.message import Headers, Request, end_to_end
 from kvlease.gateway.http.reply import Reply
-from kvlease.gateway.http.upstream import Answer, Lost, UpstreamError
 from kvlease.gateway.outcome import finish_reasons, stop_reason
 from kvlease.gateway.plane import Plane
 from kvlease.gateway.prompt import Prompt
@@ -20,8 +20,6 @@ from kvlease.gateway.relay import Relay
 from kvlease.gateway.usage import correct
 
 log = structlog.get_logger()
-
-_BROKE_OFF = "the decode engine broke off its answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +56,10 @@ class Turn:
         """Answers the client. Raises ApiError when nobody can; a cancelled turn takes everything back."""
         failed: set[EngineKey] = set()
         failure: DecodeFailed | None = None
-        while len(failed) <= self._plane.settings.retries:
+        for number in range(self._plane.settings.retries + 1):
             budget = Budget(self._plane.settings.added_wait, self._plane.clock)
             try:
-                attempt = await self._plan(failed, budget)
+                attempt = await self._plan(number, failed, budget)
             except ApiError:
                 if failure is None:
                     raise
@@ -71,21 +69,24 @@ class Turn:
             except DecodeFailed as error:
                 failure = error
                 failed.add(key_of(attempt.plan.decode.engine))
-                self._plane.metrics.retries.inc()
-                engine = attempt.plan.decode.engine.engine_id
-                log.warning("decode failed", engine=engine, request=self._id, error=str(error))
+                self._note(attempt, error)
             else:
                 return
         self._give_up(failure)
 
-    async def _plan(self, failed: set[EngineKey], budget: Budget) -> Attempt:
-        name = f"{self._id}-{len(failed)}"
+    async def _plan(self, number: int, failed: set[EngineKey], budget: Budget) -> Attempt:
+        name = f"{self._id}-{number}"
         plan = await self._plane.planner.plan(
             self._prompt, tenant=self._tenant, request_id=name, exclude=failed, budget=budget
         )
         if not plan.ticket:
             self._plane.metrics.unrouted.inc()
         return Attempt(self._plane, plan, self._prompt, self._request, name=name, tenant=self._tenant)
+
+    def _note(self, attempt: Attempt, error: DecodeFailed) -> None:
+        self._plane.metrics.decode_failures.inc()
+        engine = attempt.plan.decode.engine.engine_id
+        log.warning("decode failed", engine=engine, request=self._id, error=str(error))
 
     async def _try(self, attempt: Attempt, budget: Budget) -> None:
         """Makes one try. Raises DecodeFailed."""
@@ -127,24 +128,25 @@ class Turn:
         relay.begin(lambda: self._plane.metrics.first_byte(self._begun))
         await relay.settled
         if not relay.answered:
-            return self._broken(relay)
+            return self._broken(attempt, relay)
         cached = await self._complete(attempt, relay.events.finish_reasons, budget)
         try:
             await answer.done
         except Lost:
-            relay.fail(_BROKE_OFF)
-            return False
+            return self._broken(attempt, relay)
         relay.end(cached)
         return True
 
-    def _broken(self, relay: Relay) -> bool:
-        """Ends a stream that is no answer, so that nobody takes it for one."""
+    def _broken(self, attempt: Attempt, relay: Relay) -> bool:
+        """Ends a stream that is no answer, so that nobody takes it for one. Raises DecodeFailed if none has begun."""
+        failure = DecodeFailed("a stream that broke off" if self._reply.started else "a stream without content")
         if not self._reply.started:
-            raise DecodeFailed("a stream without content")
+            raise failure
+        self._note(attempt, failure)
         if relay.events.broken:
             relay.end(None)  # the engine itself has told what went wrong
         else:
-            relay.fail(_BROKE_OFF)
+            relay.fail("the decode engine broke off its answer")
         return False
 
     async def _complete(self, attempt: Attempt, reasons: set[str], budget: Budget) -> int | None:

@@ -7,9 +7,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import cached_property, partial
 
+from kvlease.gateway.http.answer import Answer, Stale, Unreachable
 from kvlease.gateway.http.message import Headers
 from kvlease.gateway.http.origin import Origin, origin
-from kvlease.gateway.http.upstream import Answer, Stale, Unreachable, UpstreamConnection
+from kvlease.gateway.http.upstream import UpstreamConnection
 
 # vLLM closes a connection that was idle for 5 s; ours go first, so that few requests meet a closing one.
 _IDLE = 4.0

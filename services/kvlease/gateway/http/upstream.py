@@ -1,90 +1,16 @@
-"""One connection to an engine, and the answer that comes over it."""
+"""One connection to an engine."""
 
 import asyncio
 from collections.abc import Callable
-from typing import TypeAlias, cast
+from typing import cast
 
 import httptools
 
+from kvlease.gateway.http.answer import Answer, Lost, Stale
 from kvlease.gateway.http.message import Headers
 from kvlease.gateway.http.sockets import keep_alive
 
-Sink: TypeAlias = Callable[[bytes], None]
-"""Takes some of an answer's body."""
-
 _FINAL = 200  # statuses below are interim answers
-
-
-class UpstreamError(Exception):
-    """The engine could not be reached, or its answer broke off."""
-
-
-class Unreachable(UpstreamError):
-    """No connection could be made."""
-
-
-class Lost(UpstreamError):
-    """The connection broke before the answer was whole."""
-
-
-class Stale(Lost):
-    """A kept connection broke before a byte of the answer came: as a rule it was closed while idle."""
-
-
-class Answer:
-    """An answer whose head has come. Its body goes to the sink, once there is one; until then it is kept."""
-
-    def __init__(self, status: int, headers: Headers, connection: "UpstreamConnection") -> None:
-        self.status = status
-        self.headers = headers
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when the body is whole; fails with `Lost`."""
-        self._connection = connection
-        self._over = False
-        self._kept: list[bytes] = []
-        self._sink: Sink = self._kept.append
-
-    def attach(self, sink: Sink) -> None:
-        """Names who takes the body, what has come of it first."""
-        self._sink = sink
-        for data in self._kept:
-            sink(data)
-        self._kept.clear()
-
-    async def read(self) -> bytes:
-        """Returns the whole body. Raises Lost."""
-        await self.done
-        return b"".join(self._kept)
-
-    def abort(self) -> None:
-        """Closes the connection unless the answer is whole: the engine drops the request."""
-        if not self._over:
-            self._connection.abort()
-
-    def pause(self) -> None:
-        """Takes no more from the engine for now."""
-        if not self._over:
-            self._connection.pause()
-
-    def resume(self) -> None:
-        """Goes on taking from the engine."""
-        if not self._over:
-            self._connection.resume()
-
-    def take(self, data: bytes) -> None:
-        """Takes some of the body. For the connection."""
-        self._sink(data)
-
-    def finish(self, error: Lost | None) -> None:
-        """Ends the body. For the connection."""
-        self._over = True
-        if self.done.done():
-            return  # who waited was cancelled
-        if error is None:
-            self.done.set_result(None)
-        else:
-            self.done.set_exception(error)
-            self.done.exception()  # marks it as seen: nobody may be waiting
 
 
 class UpstreamConnection(asyncio.Protocol):
