@@ -1,0 +1,76 @@
+"""A decode pool of 64 blocks: idle leases never make anybody wait, and what remains of them is right."""
+
+import os
+import statistics
+import time
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import VERSION
+from tests.e2e.stack import Stack, assert_same, body, counter, named, running, tokens
+
+pytestmark = pytest.mark.engine
+PREEMPTIONS = "vllm:num_preemptions_total"
+BLOCKS, BLOCK = 64, 128
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    logs = Path(os.environ.get("KVLEASE_TEST_LOGS") or tmp_path_factory.mktemp("logs"))
+    with running(
+        VERSION, logs / f"{VERSION}-small", blocks=BLOCKS, arguments=["--max-model-len", str(BLOCKS * BLOCK - BLOCK)]
+    ) as made:
+        yield made
+
+
+def first_token(stack: Stack, prompt: list[int], conversation: str) -> float:
+    """Seconds to the first token."""
+    began = time.monotonic()
+    asked = body(prompt, stream=True)
+    with stack.http.stream("POST", "/v1/completions", json=asked, headers=named(conversation)) as response:
+        next(line for line in response.iter_lines() if line.startswith("data:"))
+        return time.monotonic() - began
+
+
+def test_twelve_retained_conversations_keep_no_new_one_waiting(small: Stack) -> None:
+    preempted = counter(small.decode, PREEMPTIONS)
+    histories = {uuid.uuid4().hex: tokens(620) for _ in range(12)}
+    for name, history in histories.items():
+        histories[name] = history + small.complete(history, name).tokens
+    newcomers = [uuid.uuid4().hex for _ in range(4)]
+
+    waits = [first_token(small, tokens(3000), name) for name in newcomers]
+
+    print("seconds to the first token, pool full of leases:", [round(wait, 3) for wait in waits])  # noqa: T201
+    assert statistics.median(waits) < 10  # nobody waited for a lease to expire
+    assert counter(small.decode, PREEMPTIONS) == preempted
+    for name, history in list(histories.items())[-3:]:
+        turn = history + tokens(60)
+        assert_same(small.complete(turn, name), small.cold(turn))
+    small.settle(*histories, *newcomers)
+
+
+def test_running_requests_that_preempt_one_another_are_right(small: Stack) -> None:
+    preempted = counter(small.decode, PREEMPTIONS)
+    prompts = [tokens(900) for _ in range(7)]
+
+    with ThreadPoolExecutor(len(prompts)) as pool:
+        answers = list(pool.map(lambda p: small.complete(p, uuid.uuid4().hex, max_tokens=600), prompts))
+
+    assert counter(small.decode, PREEMPTIONS) > preempted
+    for prompt, given in zip(prompts, answers, strict=True):
+        assert_same(given, small.cold(prompt, max_tokens=600))
+
+
+def test_a_conversation_larger_than_the_budget_is_served_without_a_lease(small: Stack) -> None:
+    name, history = uuid.uuid4().hex, tokens(BLOCKS * BLOCK * 3 // 4)
+    said = small.complete(history, name)
+    small.settle()  # nothing is kept
+
+    turn = history + said.tokens + tokens(20)
+    assert_same(small.complete(turn, name), small.cold(turn))
+    small.settle(name)
