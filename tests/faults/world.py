@@ -71,7 +71,9 @@ class World:
         }
         for role, count in (("prefill", size.prefill), ("decode", size.decode)):
             place = ("--role", role, "--count", str(count), "--port", str(first[role]), "--engine-id", role)
-            commands[role] = _engines(*place, "--registry", registry, "--router", router, *size.engine)
+            caching = ("--no-prefix-caching",) if role == "prefill" else ()  # so that only decode can have the history
+            plane = ("--registry", registry, "--router", router)
+            commands[role] = _engines(*place, *plane, *caching, *size.engine)
         environment = os.environ | {
             "KVLEASE_TICKET_KEY": secrets.token_hex(16),
             "KVLEASE_WAIT": f"{size.wait:g}",

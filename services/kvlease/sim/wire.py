@@ -53,10 +53,11 @@ class Wire:
         self._peers: dict[str, Peer] = {}
         self._lines: dict[tuple[str, int], _Line] = {}
         self._server: asyncio.Server | None = None
+        self._serving: dict[asyncio.StreamWriter, asyncio.Task[None]] = {}
 
     async def __aenter__(self) -> Self:
         """Listens."""
-        self._server = await asyncio.start_server(self._serve, self.host, 0, limit=_LINE)
+        self._server = await asyncio.start_server(self._connected, self.host, 0, limit=_LINE)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -67,6 +68,9 @@ class Wire:
             line.close()
         if self._server is not None:
             self._server.close()
+        for writer in self._serving:
+            writer.close()
+        await asyncio.gather(*self._serving.values())
 
     def attach(self, engine: str, peer: Peer) -> None:
         """Lets others reach *peer* under NIXL's id *engine*."""
@@ -105,6 +109,11 @@ class Wire:
         if done:
             peer.notified(done)
         return tags
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._serving[writer] = task
+        task.add_done_callback(lambda _: self._serving.pop(writer))
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError), contextlib.closing(writer):

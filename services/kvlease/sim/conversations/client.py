@@ -71,14 +71,14 @@ class Gateway:
 
     def _hear(self, record: Record, event: bytes, heard: list[str]) -> None:
         if event == b"[DONE]":
-            record.outcome = Outcome.WRONG if record.why else Outcome.OK
+            record.outcome = record.outcome if record.why else Outcome.OK
             return
         said = json.loads(event)
         if "error" in said:  # the gateway's last word on an answer that broke
-            record.outcome, record.why = Outcome.CUT, str(said["error"])
+            record.why = str(said["error"])
             return
         if (said.get("kvlease_sim") or {}).get("wrong"):
-            record.why = "the engine saw wrong KV"
+            record.outcome, record.why = Outcome.WRONG, "the engine saw wrong KV"
         if usage := said.get("usage"):
             record.prompt_tokens, record.total_tokens = usage["prompt_tokens"], usage["total_tokens"]
             record.cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
