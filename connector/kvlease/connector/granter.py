@@ -44,7 +44,11 @@ class Granter:
         Gives up when the owner's fail-safe has let the blocks go.
         """
         lease_id = request.lease_id
-        fill(request)
+        try:
+            fill(request)
+        except Exception:  # whatever it is, the blocks must not stay for ever
+            log.exception("lease not asked for", lease_id=lease_id)
+            self._let_go(lease_id, "NOT_ASKED_FOR")
         while self._owner.holds(lease_id):
             try:
                 remaining, generation = await self._grant_once(request)
@@ -52,8 +56,7 @@ class Granter:
                 await asyncio.sleep(RETRY)  # perhaps it was granted: hold, and ask again with the same id
             except errors.KvleaseError as error:
                 log.info("lease refused", lease_id=lease_id, reason=error.reason, error=str(error))
-                self._owner.over(lease_id, error.reason)
-                self._wake()
+                self._let_go(lease_id, error.reason)
             else:
                 if not self._owner.granted(lease_id, generation, remaining, self._clock()):
                     await self._release(lease_id)
@@ -69,6 +72,10 @@ class Granter:
         """Tells the router that this turn's prefill gives no lease: decode would wait for it."""
         with contextlib.suppress(errors.KvleaseError):
             await self._router.cancel_ticket(CancelTicketRequest(ticket=ticket, leg=Leg.LEG_PREFILL))
+
+    def _let_go(self, lease_id: str, why: str) -> None:
+        self._owner.over(lease_id, why)
+        self._wake()
 
     async def _grant_once(self, request: GrantLeaseRequest) -> tuple[float, int]:
         if (credential := self._session.credential) is None:

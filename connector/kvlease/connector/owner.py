@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from kvlease.v1.lease_pb2 import Lease, LeaseKind, RetireReason
 from kvlease.v1.registry_pb2 import GrantLeaseRequest, Order
 
-
 PREFILL_REMAINING = 5.0  # seconds, at most, in an announcement: whoever waited for it at a lost registry has given up
 
 
@@ -120,7 +119,7 @@ class Owner:
                     if held is None:
                         self._freed.append(order.lease_id)
                     else:
-                        self._to_free[order.lease_id] = RetireReason.Name(order.free.reason)
+                        self._to_free[order.lease_id] = _name(order.free.reason)
                 elif held is not None:
                     held.expires = now + order.remaining.seconds + order.remaining.nanos * 1e-9
 
@@ -141,6 +140,11 @@ class Owner:
 
     def _silent(self, now: float) -> bool:
         return bool(self._held) and self._last_answer is not None and now > self._last_answer + self._hold
+
+
+def _name(reason: "RetireReason.ValueType") -> str:
+    """Returns the reason's name, or its number where the registry is newer than this engine."""
+    return RetireReason.Name(reason) if reason in RetireReason.values() else str(reason)
 
 
 def _announcement(held: Held, now: float) -> Lease:

@@ -54,25 +54,22 @@ class Reader:
         self._renewals: dict[str, asyncio.Task[None]] = {}
 
     async def ask(self, turn: Turn) -> None:
-        """Claims what *turn* reads while the router proves its ticket, and settles the turn."""
-        proof = asyncio.create_task(self._prove(turn))
-        claim: Claim | None = None
+        """Claims what *turn* reads while the router proves its ticket, and settles the turn, whatever happens."""
+        claiming = asyncio.create_task(self._claim(turn))
         try:
-            chain = turn.chain()
-            claim = await self._claim(turn, chain)
-            await asyncio.wait_for(proof, max(PROOF_WAIT, turn.deadline - self._clock()))
-            answer = self._usable(claim, chain)
+            answer = await self._proved(turn, claiming)
         except errors.KvleaseError as error:
             answer = Answer(miss=error.reason or "UNREACHABLE")
         except TimeoutError:
             answer = Answer(miss="ROUTER_SILENT")
-        finally:
-            proof.cancel()
+        except Exception:  # whatever it is, the request must not wait for ever
+            log.exception("nothing claimed", request_id=turn.request_id)
+            answer = Answer(miss="FAULT")
         settled = turn.settle(answer)
         if settled:
             self._answered(turn)
-        if claim is not None and not (settled and answer.claim):
-            await self.finish(claim, ReadOutcome.READ_OUTCOME_NOT_NEEDED, 0)
+        if not (settled and answer.claim):
+            await self._give_back(claiming)
 
     async def finish(self, claim: Claim, outcome: "ReadOutcome.ValueType", tokens: int) -> None:
         """Ends *claim*. Where the registry does not hear it, the claim ends by itself."""
@@ -84,11 +81,37 @@ class Reader:
         with contextlib.suppress(errors.KvleaseError):
             await self._registry.finish_claim(request)
 
+    async def _proved(self, turn: Turn, claiming: "asyncio.Task[tuple[Claim, Chain]]") -> Answer:
+        """Waits for the claim and the proof; a ticket that is not good, or a lost registry, ends the wait at once."""
+        proving, losing = asyncio.create_task(self._prove(turn)), asyncio.create_task(self._session.lost())
+        tasks = claiming, proving, losing
+        try:
+            while not claiming.done():
+                pending = [task for task in tasks if not task.done()]
+                await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                if proving.done():
+                    proving.result()
+                if losing.done() and not claiming.done():
+                    raise errors.Unavailable("no session with the registry", reason="NO_SESSION")
+            claim, chain = claiming.result()
+            await asyncio.wait_for(proving, max(PROOF_WAIT, turn.deadline - self._clock()))
+            return self._usable(claim, chain)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _give_back(self, claiming: "asyncio.Task[tuple[Claim, Chain]]") -> None:
+        """Ends the claim of a turn that does not read; one whose answer is under way ends by itself."""
+        if not claiming.cancelled() and claiming.exception() is None:
+            await self.finish(claiming.result()[0], ReadOutcome.READ_OUTCOME_NOT_NEEDED, 0)
+
     async def _prove(self, turn: Turn) -> None:
         """Raises `errors.KvleaseError` unless the router signed the ticket, for this engine, and it is not over."""
         await self._router.resolve_ticket(ResolveTicketRequest(ticket=turn.ticket, engine=self._engine))
 
-    async def _claim(self, turn: Turn, chain: Chain) -> Claim:
+    async def _claim(self, turn: Turn) -> tuple[Claim, Chain]:
+        chain = turn.chain()
         request = ClaimLeaseRequest(claim_id=uuid.uuid4().hex, ticket_id=turn.terms.ticket_id)
         if turn.source is Source.PREFILL:
             request.prefill_ticket_id = turn.terms.ticket_id
@@ -116,7 +139,7 @@ class Reader:
                 continue
             claim = Claim(request.claim_id, response.lease, sent + seconds(response.ttl))
             self._renewals[claim.claim_id] = asyncio.create_task(self._renew(claim, seconds(response.ttl)))
-            return claim
+            return claim, chain
 
     async def _claim_once(self, request: ClaimLeaseRequest) -> ClaimLeaseResponse:
         if (credential := self._session.credential) is None:

@@ -55,13 +55,18 @@ class Session:
         self._beat_now = asyncio.Event()
         self._reclaim_blocks = 0
         self._opened: OpenSessionResponse | None = None
-        self._healthy = False
+        self._lost = asyncio.Event()
+        self._lost.set()
         self.draining = False
 
     @property
     def credential(self) -> SessionCredential | None:
         """What proves the session to the registry; None while there is none or the registry does not answer."""
-        return self._opened.credential if self._opened and self._healthy else None
+        return self._opened.credential if self._opened and not self._lost.is_set() else None
+
+    async def lost(self) -> None:
+        """Returns once there is no session, or the registry does not answer."""
+        await self._lost.wait()
 
     async def keep(self) -> None:
         """Opens a session once the engine serves, and keeps one until cancelled."""
@@ -80,7 +85,7 @@ class Session:
                 await self._pause(pause)
                 pause = min(2 * pause, RETRY_LAST)
             finally:
-                self._healthy = False
+                self._lost.set()
 
     def beat(self, reclaim_blocks: int = 0) -> None:
         """Sends the next heartbeat at once, asking for *reclaim_blocks* back."""
@@ -134,7 +139,8 @@ class Session:
             for result in (await self._registry.announce_leases(request)).results:
                 if result.status != AnnounceStatus.ANNOUNCE_STATUS_KEPT:
                     self._owner.over(result.lease_id, "over when announced")
-        self._opened, self._healthy = opened, True
+        self._opened = opened
+        self._lost.clear()
         log.info("session opened", engine=self._engine.ref.engine_id, boot_id=opened.boot_id, announced=len(leases))
         self._wake()
         return opened
@@ -146,9 +152,9 @@ class Session:
             try:
                 await self._beat_once(opened, patience=interval)
                 misses_left = 3
-                self._healthy = True
+                self._lost.clear()
             except (errors.Unavailable, errors.DeadlineExceeded):
-                self._healthy = False
+                self._lost.set()
                 self._wake_if_silent()
                 misses_left -= 1
                 if not misses_left:

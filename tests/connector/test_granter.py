@@ -1,0 +1,164 @@
+"""Leases are asked for until they are granted or refused; until then, and if the answer is lost, they are held."""
+
+from collections.abc import Callable
+
+import pytest
+
+from kvlease.client import errors
+from kvlease.v1.registry_pb2 import GrantLeaseRequest
+from kvlease.v1.router_pb2 import Leg
+from tests.connector.grants import grant
+from tests.connector.linked import Linked
+from tests.connector.plane import HOLD, Registry, Router
+
+Link = Callable[..., Linked]
+
+
+def fill(request: GrantLeaseRequest) -> None:
+    request.handle.body = b"filled"
+
+
+def keep(engine: Linked, lease_id: str = "a") -> GrantLeaseRequest:
+    """Keeps blocks and asks for a lease on them."""
+    request = grant(lease_id)
+    engine.owner.keep(request, engine.clock())
+    engine.link.grant(request, fill)
+    return request
+
+
+def test_a_lease_is_asked_for_once_its_request_is_complete(link: Link, registry: Registry) -> None:
+    engine = link().start()
+
+    keep(engine)
+
+    engine.until(lambda: registry.leases)
+    assert registry.leases["a"].handle.body == b"filled"
+    engine.until(lambda: engine.owner.opened(HOLD, engine.clock()))  # granted: it would be announced
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_grant_whose_answer_was_lost_is_asked_for_again_by_the_same_id(
+    link: Link, registry: Registry, count: int
+) -> None:
+    engine = link().start()
+    registry.lose_answers("GrantLease", count)
+
+    keep(engine)
+
+    assert registry.wait_for("GrantLease", count + 1)
+    assert {asked.lease_id for asked in registry.asked("GrantLease")} == {"a"}
+    assert engine.owner.holds("a")
+
+
+@pytest.mark.parametrize("refusal", [errors.BudgetExhausted("full"), errors.TurnOver("over"), errors.IdTaken("taken")])
+def test_blocks_of_a_refused_lease_are_let_go_at_once(
+    link: Link, registry: Registry, refusal: errors.KvleaseError
+) -> None:
+    engine = link().start()
+    registry.refuse("GrantLease", refusal)
+    wakes = engine.wakes
+
+    keep(engine)
+
+    engine.until(lambda: engine.owner.waiting and engine.wakes > wakes)
+    assert list(engine.owner.due(engine.clock())) == ["a"]
+
+
+def test_a_lease_that_cannot_be_granted_now_is_held_and_granted_later(link: Link, registry: Registry) -> None:
+    engine = link().start()
+    port = registry.port
+    registry.stop()
+
+    keep(engine)
+    engine.until(lambda: not engine.link.connected)
+    assert engine.owner.holds("a")
+    registry.start(port)
+
+    engine.until(lambda: registry.leases)
+
+
+def test_a_lease_whose_session_was_lost_is_granted_in_the_next(link: Link, registry: Registry) -> None:
+    engine = link().start()
+    registry.forget(boot="boot-2")
+
+    keep(engine)
+
+    engine.until(lambda: registry.leases)
+
+
+def test_a_lease_that_the_fail_safe_has_freed_is_not_asked_for_any_more(link: Link, registry: Registry) -> None:
+    engine = link().start()
+    port = registry.port
+    registry.stop()
+    keep(engine)
+    engine.clock.advance(HOLD + 0.1)
+    assert list(engine.owner.due(engine.clock())) == ["a"]
+    asked = len(registry.asked("GrantLease"))
+
+    registry.start(port)
+    engine.until(lambda: engine.link.connected)
+    registry.wait_for("Heartbeat", len(registry.asked("Heartbeat")) + 2)
+
+    assert len(registry.asked("GrantLease")) == asked
+
+
+def test_a_lease_that_was_granted_after_its_blocks_were_freed_is_given_back(link: Link, registry: Registry) -> None:
+    engine = link().start()
+    registry.freeze()
+    keep(engine)
+    assert registry.wait_for("GrantLease", 1)
+    engine.clock.advance(HOLD + 0.1)
+    assert list(engine.owner.due(engine.clock())) == ["a"]
+
+    registry.thaw()
+
+    engine.until(lambda: "a" not in registry.leases and (registry.asked("ReleaseLease") or engine.link.connected))
+    assert not engine.owner.holds("a")
+
+
+def test_a_lease_whose_request_cannot_be_completed_does_not_keep_its_blocks(link: Link, registry: Registry) -> None:
+    engine = link().start()
+    request = grant("a")
+    engine.owner.keep(request, engine.clock())
+
+    def broken(_: GrantLeaseRequest) -> None:
+        raise ValueError("these blocks cannot be told")
+
+    engine.link.grant(request, broken)
+
+    engine.until(lambda: engine.owner.waiting)
+    assert registry.asked("GrantLease") == []
+
+
+# -- what the router is told -----------------------------------------------------------------------------------------
+
+
+def test_the_router_is_told_how_prefill_went(link: Link, router: Router) -> None:
+    engine = link().start()
+    request = grant("a")
+    request.report.reused_tokens = 300
+
+    engine.link.publish("kvt1.ticket", request)
+
+    assert router.wait_for("PublishPrefill", 1)
+    (told,) = router.asked("PublishPrefill")
+    assert (told.ticket, told.lease_id, told.report.reused_tokens) == ("kvt1.ticket", "a", 300)
+
+
+def test_the_router_is_told_that_there_will_be_no_lease(link: Link, router: Router) -> None:
+    link().start().link.forgo("kvt1.ticket")
+
+    assert router.wait_for("CancelTicket", 1)
+    (told,) = router.asked("CancelTicket")
+    assert (told.ticket, told.leg) == ("kvt1.ticket", Leg.LEG_PREFILL)
+
+
+def test_a_router_that_is_gone_harms_nothing(link: Link, registry: Registry, router: Router) -> None:
+    engine = link().start()
+    router.stop()
+
+    engine.link.publish("kvt1.ticket", grant("a"))
+    engine.link.forgo("kvt1.ticket")
+    keep(engine, "b")
+
+    engine.until(lambda: registry.leases)
