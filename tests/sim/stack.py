@@ -67,9 +67,7 @@ class Stack:
 
 
 @asynccontextmanager
-async def running(
-    *, prefill: int = 1, decode: int = 1, timing: Timing = QUICK, **more: Any
-) -> AsyncIterator[Stack]:
+async def running(*, prefill: int = 1, decode: int = 1, timing: Timing = QUICK, **more: Any) -> AsyncIterator[Stack]:
     """Runs so many engines of each role; *more* are settings of every engine."""
     told = {"prefix_caching": False} | more
     async with (

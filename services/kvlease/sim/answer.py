@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from kvlease.sim.tokens import WIDTH, encode
 
 _CONSONANTS, _VOWELS = "bcdfghjklmnprstv", "aeiou"
-_MIX = 769  # coprime to the number of words
-_SHIFTS = 48
+_STEP, _MIX, _MASK = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 2**64 - 1  # of splitmix64
 
 
 def _words() -> Iterator[str]:
@@ -32,7 +31,9 @@ def seed(prompt: "array[int]", *, tainted: bytes = b"") -> int:
 
 def word(from_seed: int, index: int) -> int:
     """Returns the index in the tables of an answer's word number *index*."""
-    return ((from_seed >> index % _SHIFTS) + _MIX * index) % len(WORDS)
+    mixed = from_seed + _STEP * index & _MASK
+    mixed = (mixed ^ mixed >> 30) * _MIX & _MASK
+    return (mixed ^ mixed >> 27) % len(WORDS)
 
 
 def text(prompt: "array[int]", count: int) -> str:
