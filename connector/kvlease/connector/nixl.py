@@ -3,13 +3,19 @@
 The class is called `NixlConnector` because vLLM looks for that name in places. It forwards, and nothing else.
 """
 
+# ruff: noqa: E402 - the version is checked before what other versions do not have is imported
+
 import os
 from typing import Any
+
+from kvlease.connector import versions
+
+versions.check()
 
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole
 from vllm.distributed.kv_transfer.kv_connector.v1.nixl.connector import NixlBaseConnector, NixlPullConnector
 
-from kvlease.connector import identity, versions
+from kvlease.connector import identity
 from kvlease.connector.scheduler import LeasingScheduler
 from kvlease.connector.settings import Settings, SettingsError
 from kvlease.connector.worker import LeasingWorker
@@ -22,10 +28,9 @@ class NixlConnector(NixlPullConnector):  # type: ignore[misc]
         """Refuses what cannot work, in words, before the engine serves.
 
         Raises:
-            UnsupportedVllmError: This vLLM, or this model on it, is not supported.
+            UnsupportedVllmError: This model on this vLLM is not supported.
             SettingsError: A setting cannot be used.
         """
-        versions.check()
         versions.check_groups(len(kv_cache_config.kv_cache_groups))
         NixlBaseConnector.__init__(self, vllm_config, role, kv_cache_config)
         transfer = vllm_config.kv_transfer_config

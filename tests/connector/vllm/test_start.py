@@ -111,16 +111,6 @@ def test_two_starts_of_one_model_have_one_layout_and_another_block_size_has_anot
 # -- refusals --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", ["0.25.1", "0.34.0", "1.0.0", "dev"])
-def test_a_vllm_that_was_not_tested_is_refused_in_words(
-    start: Start, monkeypatch: pytest.MonkeyPatch, version: str
-) -> None:
-    monkeypatch.setattr(versions, "VLLM_VERSION", version)
-
-    with pytest.raises(UnsupportedVllmError, match=rf"0\.26 to 0\.33, not {version}: install"):
-        start()
-
-
 def test_this_vllm_is_one_of_those_that_are_tested() -> None:
     versions.check()
 
