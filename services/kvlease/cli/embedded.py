@@ -117,11 +117,15 @@ async def _running(fleet: Fleet, tell: Tell) -> AsyncIterator[None]:
     try:
         for engine in fleet:
             engine.log.unlink(missing_ok=True)
-            engine.start()
-            tell("engine started", name=engine.name, url=engine.url, log=str(engine.log))
+            _start(engine, tell)
         yield
     finally:
         await asyncio.to_thread(fleet.stop)
+
+
+def _start(engine: Engine, tell: Tell) -> None:
+    pid = engine.start()
+    tell("engine started", name=engine.name, url=engine.url, pid=pid, log=str(engine.log))
 
 
 async def _until_ready(fleet: Fleet, url: str, control: ControlPlane, tell: Tell) -> None:
@@ -182,5 +186,5 @@ async def _supervise(fleet: Fleet, tell: Tell) -> None:
         for engine in fleet:
             if not engine.running:
                 tell("engine ended", name=engine.name, log=str(engine.log))
-                engine.start()
+                _start(engine, tell)
                 await _wait_ready([engine], tell)

@@ -22,7 +22,7 @@ LINES = {
     "listening": "registry {registry}, router {router}, gateway {gateway}",
     "engine started": "{name} is starting, its log is {log}",
     "engine ready": "{name} is ready",
-    "engine ended": "{name} has ended and is started again, its log is {log}",
+    "engine ended": "{name} has ended",
     "waiting": "waiting for engines: start vLLM with KVLEASE_REGISTRY={registry} and KVLEASE_ROUTER={router}",
     "ready": "ready {url}",
     "stopping": "stopping",

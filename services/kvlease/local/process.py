@@ -4,11 +4,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from kvlease.local import leash
 
+_DYING_POLL, _DYING_POLLS = 0.02, 500  # seconds, and how often: for as long as nobody buries a zombie
 _TAIL = 30  # lines of the log that a failure shows
 
 
@@ -36,8 +39,12 @@ class Process:
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
-    def start(self) -> None:
-        """Starts the process, and does not wait for it; a log of an earlier start is appended to."""
+    def start(self) -> int:
+        """Starts the process, and does not wait for it; a log of an earlier start is appended to.
+
+        Returns:
+            The id of its process group.
+        """
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -48,6 +55,7 @@ class Process:
                 stderr=log,
                 start_new_session=True,
             )
+        return self._process.pid
 
     def tell_to_stop(self) -> None:
         """Asks for the end (SIGTERM) and does not wait for it."""
@@ -86,4 +94,13 @@ class Process:
             self._process.wait()
             if self._process.stdin:
                 self._process.stdin.close()
+            _wait_for_the_dying(self._process.pid)
             self._process = None
+
+
+def _wait_for_the_dying(group: int) -> None:
+    """Waits until all killed processes of a group have given back their ports and memory, which takes a moment."""
+    with suppress(ProcessLookupError):
+        for _ in range(_DYING_POLLS):
+            os.killpg(group, 0)
+            time.sleep(_DYING_POLL)

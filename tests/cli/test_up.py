@@ -1,0 +1,130 @@
+"""`kvlease up` as a process, without engines of its own."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvlease.client.engine import EngineRegistryClient
+from kvlease.v1 import lease_pb2, registry_pb2
+
+ANYWHERE = ("--registry", "127.0.0.1:0", "--router", "127.0.0.1:0", "--gateway", "127.0.0.1:0")
+
+
+class Up:
+    """The process, and the events that it prints."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self.process = process
+
+    def event(self, name: str) -> dict[str, Any]:
+        """The next event of that name."""
+        assert self.process.stdout
+        for line in self.process.stdout:
+            event: dict[str, Any] = json.loads(line)
+            if event["event"] == name:
+                return event
+        raise AssertionError(f"it ended without {name!r}")
+
+
+@contextmanager
+def running(*options: str) -> Iterator[Up]:
+    command = [sys.executable, "-m", "kvlease.cli", "up", "--json", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield Up(process)
+        finally:
+            process.terminate()
+
+
+def up(*options: str) -> "subprocess.CompletedProcess[str]":
+    """Runs it to its end."""
+    command = [sys.executable, "-m", "kvlease.cli", "up", *options]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+async def test_it_is_ready_once_an_engine_has_come_from_elsewhere(tmp_path: Path) -> None:
+    engine = registry_pb2.Engine(
+        ref=lease_pb2.EngineRef(engine_id="far", incarnation="1"),
+        role=registry_pb2.ENGINE_ROLE_DECODE,
+        models=["m"],
+        http_url="http://127.0.0.1:1",
+        total_blocks=100,
+        block_size=16,
+    )
+    with running(*ANYWHERE, "--logs", str(tmp_path)) as stack:
+        listening = stack.event("listening")
+        assert stack.event("waiting")["registry"] == listening["registry"]
+        client = EngineRegistryClient(listening["registry"])
+        await client.open_session(registry_pb2.OpenSessionRequest(engine=engine), timeout=10)
+        await client.close()
+
+        assert stack.event("ready") == {"event": "ready", "url": listening["gateway"]}
+    assert "session opened" in (tmp_path / "services.log").read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_well(number: signal.Signals, tmp_path: Path) -> None:
+    with running(*ANYWHERE, "--logs", str(tmp_path)) as stack:
+        stack.event("waiting")
+
+        stack.process.send_signal(number)
+
+        stack.event("stopping")
+        assert stack.process.wait(30) == 0
+
+
+def test_people_are_told_how_engines_find_it(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "kvlease.cli", "up", *ANYWHERE, "--logs", str(tmp_path)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr
+        listening, waiting = process.stderr.readline(), process.stderr.readline()
+        process.terminate()
+
+    registry = listening.split()[1].rstrip(",")
+    assert f"KVLEASE_REGISTRY={registry}" in waiting
+
+
+def test_engines_that_are_not_installed_are_refused_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KVLEASE_ENGINES", str(tmp_path))
+
+    ended = up("--engines", "cpu", *ANYWHERE)
+
+    assert ended.returncode == 2
+    assert "make setup" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--gateway", "0.0.0.0:8440"), "--insecure"),
+        (("--registry", "nowhere"), "no listen address"),
+        (("--prefill", "0"), "no number from 1 on"),
+        (("--added-wait", "0"), "must be above 0"),
+        (("--vllm", "0.1.0"), "0.29.0"),
+    ],
+)
+def test_what_cannot_be_is_refused(options: tuple[str, ...], told: str, tmp_path: Path) -> None:
+    ended = up(*ANYWHERE, *options, "--logs", str(tmp_path))
+
+    assert ended.returncode == 2
+    assert told in ended.stderr
+
+
+def test_an_address_that_is_taken_is_a_failure(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+
+        ended = up(*ANYWHERE, "--registry", address, "--logs", str(tmp_path))
+
+    assert ended.returncode == 1
+    assert f"cannot listen on {address}" in ended.stderr
