@@ -30,7 +30,7 @@ demo: setup ## Hold a conversation on real engines, with reuse and without, and 
 
 ##@ Work on it
 .PHONY: test
-test: lint unit class-test engine-test ## Run all checks and tests (about ten minutes)
+test: setup lint unit class-test engine-test ## Run all checks and tests (about fifteen minutes)
 
 .PHONY: lint
 lint: dev ## Check style, types, layers and protos

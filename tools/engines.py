@@ -5,6 +5,7 @@ of it, and what all versions need is installed once. The distribution's name is 
 find itself; `python -m vllm.entrypoints.openai.api_server` does.
 """
 
+import ctypes
 import re
 import shutil
 import sys
@@ -29,6 +30,10 @@ def engines() -> None:
     """Unpacks every version, and installs torch, NIXL and what vLLM requires."""
     if sys.platform != "linux":
         raise SetupError("vLLM for CPU exists for Linux only; everything but the engines works here")
+    try:
+        ctypes.CDLL("libnuma.so.1")
+    except OSError:
+        raise SetupError("vLLM for CPU needs libnuma (on Debian: apt-get install libnuma1)") from None
     if sys.version_info[:2] > _NEWEST_PYTHON:
         raise SetupError("vLLM needs Python 3.14 or older: PYTHON=python3.11 make setup")
     for version in (*SERVED, *READ):
