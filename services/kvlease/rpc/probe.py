@@ -1,0 +1,25 @@
+"""Asks a gRPC server for its health: `python -m kvlease.rpc.probe HOST:PORT [SERVICE]`, for containers."""
+
+import sys
+from typing import Any
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+_TIMEOUT = 2.0  # seconds
+
+
+def main(address: str, service: str = "") -> int:
+    """Gives 0 if the server, or a service of it, says that it serves."""
+    with grpc.insecure_channel(address) as channel:
+        stub: Any = health_pb2_grpc.HealthStub(channel)
+        try:
+            answer = stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=_TIMEOUT)
+        except grpc.RpcError as error:
+            sys.stderr.write(f"{address}: {error.details()}\n")
+            return 1
+    return int(answer.status != health_pb2.HealthCheckResponse.SERVING)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
