@@ -9,7 +9,8 @@ import pytest
 
 from tests.e2e.stack import Stack, running
 
-VERSION = os.environ.get("KVLEASE_TEST_VLLM", "0.29.0")
+REFERENCE = "0.29.0"
+VERSION = os.environ.get("KVLEASE_TEST_VLLM", REFERENCE)
 
 
 @pytest.fixture(scope="session")

@@ -4,10 +4,11 @@ import contextlib
 import random
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 import httpx
 
@@ -21,6 +22,8 @@ READS = "vllm:nixl_xfer_time_seconds_count"
 USAGE = "vllm:kv_cache_usage_perc"
 DEFERRED = "vllm:num_requests_waiting"
 TOLERANCE = 1e-3  # between log-probabilities with and without reuse
+Options: TypeAlias = Mapping[str, Any]
+NO_OPTIONS: Options = MappingProxyType({})
 PATIENT = {"KVLEASE_WAIT": "2"}  # two loaded cores must not turn a rule into a timing
 ANSWERED_TTL = 10.0  # seconds that a lease lives after an answer
 
@@ -129,8 +132,10 @@ def counter(engine: Engine, name: str) -> float:
 
 
 @contextlib.contextmanager
-def running(version: str, logs: Path, **decode: Any) -> Iterator[Stack]:
-    """A stack that serves; *decode* changes how decode is launched."""
+def running(
+    version: str, logs: Path, *, prefill: Options = NO_OPTIONS, decode: Options = NO_OPTIONS
+) -> Iterator[Stack]:
+    """A stack that serves; *prefill* and *decode* change how each is launched."""
     logs.mkdir(parents=True, exist_ok=True)
     registry_port, router_port, gateway_port, *engine_ports = ports.free(7)
     registry = Service("registry", registry_port, ["--answered-ttl", f"{ANSWERED_TTL:g}s"], logs)
@@ -146,7 +151,7 @@ def running(version: str, logs: Path, **decode: Any) -> Iterator[Stack]:
         )
 
     launches = [
-        launch(Role.PREFILL, *engine_ports[:2], prefix_caching=False),  # so that only decode can have the history
+        launch(Role.PREFILL, *engine_ports[:2], prefix_caching=False, **prefill),  # only decode has the history
         launch(Role.DECODE, *engine_ports[2:], **decode),
     ]
     with contextlib.ExitStack() as stack:

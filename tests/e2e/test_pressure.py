@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import VERSION
-from tests.e2e.stack import Stack, assert_same, body, counter, named, running, tokens
+from tests.e2e.stack import ANSWERED_TTL, Stack, assert_same, body, counter, named, running, tokens
 
 pytestmark = pytest.mark.engine
 PREEMPTIONS = "vllm:num_preemptions_total"
@@ -21,9 +21,8 @@ BLOCKS, BLOCK = 64, 128
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     logs = Path(os.environ.get("KVLEASE_TEST_LOGS") or tmp_path_factory.mktemp("logs"))
-    with running(
-        VERSION, logs / f"{VERSION}-small", blocks=BLOCKS, arguments=["--max-model-len", str(BLOCKS * BLOCK - BLOCK)]
-    ) as made:
+    decode = {"blocks": BLOCKS, "arguments": ["--max-model-len", str(BLOCKS * BLOCK - BLOCK)]}
+    with running(VERSION, logs / f"{VERSION}-small", decode=decode) as made:
         yield made
 
 
@@ -38,6 +37,7 @@ def first_token(stack: Stack, prompt: list[int], conversation: str) -> float:
 
 def test_twelve_retained_conversations_keep_no_new_one_waiting(small: Stack) -> None:
     preempted = counter(small.decode, PREEMPTIONS)
+    empty = [first_token(small, tokens(3000), uuid.uuid4().hex) for _ in range(4)]
     histories = {uuid.uuid4().hex: tokens(620) for _ in range(12)}
     for name, history in histories.items():
         histories[name] = history + small.complete(history, name).tokens
@@ -45,8 +45,9 @@ def test_twelve_retained_conversations_keep_no_new_one_waiting(small: Stack) -> 
 
     waits = [first_token(small, tokens(3000), name) for name in newcomers]
 
-    print("seconds to the first token, pool full of leases:", [round(wait, 3) for wait in waits])  # noqa: T201
-    assert statistics.median(waits) < 10  # nobody waited for a lease to expire
+    ratio = statistics.median(waits) / statistics.median(empty)
+    print(f"time to the first token with a pool full of leases: {ratio:.2f} of that of an emptier one")  # noqa: T201
+    assert max(waits) < ANSWERED_TTL  # nobody waited for a lease to expire
     assert counter(small.decode, PREEMPTIONS) == preempted
     for name, history in list(histories.items())[-3:]:
         turn = history + tokens(60)
