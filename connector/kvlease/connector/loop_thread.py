@@ -23,13 +23,14 @@ class LoopThread:
             self._thread.start()
 
     def stop(self) -> None:
-        """Stops the loop, whatever still runs on it, waits up to a second for the thread, and closes the loop."""
+        """Cancels whatever still runs on the loop and closes it; waits up to a second for that."""
         if self.running:
             self.loop.call_soon_threadsafe(self.loop.stop)
             self._thread.join(1)
-        if not self.running:  # else something blocks it: closing would raise
+        else:
             self.loop.close()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
+        with asyncio.Runner(loop_factory=lambda: self.loop) as runner:
+            runner.get_loop().run_forever()
