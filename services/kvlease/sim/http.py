@@ -92,8 +92,8 @@ def framed(piece: bytes) -> bytes:
 class HttpConnection(asyncio.Protocol):
     """One client. A request that comes before the last one is answered waits for it."""
 
-    def __init__(self, handler: Handler, connections: "set[HttpConnection]") -> None:
-        self._handler, self._connections = handler, connections
+    def __init__(self, handler: Handler, server: "HttpServer") -> None:
+        self._handler, self._server = handler, server
         self._transport: asyncio.Transport
         self._parser = httptools.HttpRequestParser(self)
         self._request = HttpRequest()
@@ -104,12 +104,12 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._peer = transport.get_extra_info("peername")[0]
-        self._connections.add(self)
+        self._peer = (transport.get_extra_info("peername") or ("gone already",))[0]
+        self._server.joined(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc  # gone is gone
-        self._connections.discard(self)
+        self._server.left(self)
         if self._reply is not None:
             self._reply.lost()
 
@@ -171,12 +171,23 @@ class HttpServer:
     async def listen(self, host: str, port: int) -> int:
         """Listens; returns the port. Raises OSError when it is taken."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: HttpConnection(self._handler, self._connections), host, port)
+        self._server = await loop.create_server(lambda: HttpConnection(self._handler, self), host, port)
         return int(self._server.sockets[0].getsockname()[1])
 
     def close(self) -> None:
         """Stops listening and cuts all connections."""
         if self._server is not None:
             self._server.close()
+            self._server = None
         for connection in list(self._connections):
             connection.abort()
+
+    def joined(self, connection: HttpConnection) -> None:
+        """Counts a new connection, unless it was accepted a moment too late."""
+        self._connections.add(connection)
+        if self._server is None:
+            connection.abort()
+
+    def left(self, connection: HttpConnection) -> None:
+        """Forgets a connection."""
+        self._connections.discard(connection)
