@@ -232,18 +232,7 @@ def test_all_leases_are_given_back_on_demand(link: Link, registry: Registry) -> 
     held(engine, "a")
     registry.leases["a"] = grant("a")  # type: ignore[assignment]
 
-    engine.link.release_all(0.0)
+    engine.link.release_all()
 
+    engine.until(lambda: engine.owner.waiting)
     assert engine.owner.due(engine.clock()) == {"a": "released"}
-
-
-def test_without_a_registry_nothing_is_given_back_and_that_is_said(link: Link, registry: Registry) -> None:
-    engine = link().start()
-    held(engine, "a")
-    registry.freeze()
-    engine.until(lambda: not engine.link.connected)
-
-    with pytest.raises(errors.Unavailable, match="hold"):
-        engine.link.release_all(0.0)
-
-    assert engine.owner.holds("a")

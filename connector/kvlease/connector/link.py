@@ -101,13 +101,9 @@ class Link:
         """Sends a heartbeat at once, asking for *reclaim_blocks* back."""
         self._loop.call_soon_threadsafe(self._session.beat, reclaim_blocks)
 
-    def release_all(self, wait: float) -> None:
-        """Gives all leases back and waits for the answer, up to *wait* + 2 seconds. Not for the scheduling loop.
-
-        Raises:
-            kvlease.client.errors.KvleaseError: The registry did not answer; the leases stay.
-        """
-        asyncio.run_coroutine_threadsafe(self._session.release_all(wait), self._loop).result(wait + 2)
+    def release_all(self) -> None:
+        """Gives all leases back; their blocks are due as the registry answers, or orders when they are still read."""
+        self._hand_over(self._session.release_all())
 
     def _answer(self, turn: Turn) -> None:
         self.answered.append(turn)

@@ -46,6 +46,10 @@ class NixlConnector(NixlPullConnector):  # type: ignore[misc]
         transfer.kv_load_failure_policy = "recompute"
         transfer.kv_role = "kv_both"
 
+    def reset_cache(self) -> bool:
+        """Tells whether KV may be discarded; gives leases back where it may not yet."""
+        return self.connector_scheduler.reset_cache()  # type: ignore[no-any-return]
+
     def bind_gpu_block_pool(self, gpu_block_pool: Any) -> None:
         """Hands the pool over; vLLM calls this once its scheduler is complete."""
         self.connector_scheduler.bind_gpu_block_pool(gpu_block_pool)

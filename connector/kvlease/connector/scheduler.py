@@ -132,6 +132,18 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         self._thread.stop()
         super().shutdown()
 
+    def reset_cache(self) -> bool:
+        """Answers vLLM, which is about to discard KV (sleep, new weights, `/reset_prefix_cache`).
+
+        With leases held the answer is no, and they are given back: try again once they are gone, or release them
+        first (`kvlease release`). vLLM before 0.32 does not heed the answer.
+        """
+        if not self._owner.leases:
+            return True
+        log.error("KV is still leased: releasing, try again in a moment", leases=self._owner.leases)
+        self._link.release_all()
+        return False
+
     # -- a request comes -----------------------------------------------------------------------------------------
 
     def on_new_request(self, request: Any) -> None:
