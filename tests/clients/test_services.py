@@ -141,6 +141,14 @@ async def test_a_conversation_is_held_renewed_and_ended(client: aio.Client, worl
     assert await client.list_leases(conversation_id="c") == []
 
 
+async def test_an_engine_that_will_sleep_is_made_to_let_go(client: aio.Client, world: World) -> None:
+    await answered(client, world, "lease-1")
+
+    assert await client.revoke(world.decode.ref.engine_id) == 1
+    assert await client.list_leases() == []
+    assert await client.revoke(world.decode.ref.engine_id) == 0
+
+
 async def test_renewals_are_answered_one_by_one(client: aio.Client, world: World) -> None:
     await answered(client, world, "lease-1")
 

@@ -157,6 +157,14 @@ class Client:
         request = registry_pb2.EndConversationRequest(conversation_id=conversation_id)
         return _persist(self._registry, self._registry.stub.EndConversation, request, timeout).leases
 
+    def revoke(self, engine_id: str, *, timeout: float = TIMEOUT) -> int:
+        """Revokes all leases of an engine, before it sleeps or stops; operators only. Gives how many were live.
+
+        Their blocks are free within a heartbeat, those still being read when their claims end.
+        """
+        request = registry_pb2.RevokeLeasesRequest(engine_id=engine_id)
+        return _persist(self._registry, self._registry.stub.RevokeLeases, request, timeout).leases
+
     def get_lease(self, lease_id: str, *, timeout: float = TIMEOUT) -> types.Lease:
         """Reads one lease.
 
