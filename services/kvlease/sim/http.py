@@ -1,6 +1,7 @@
 """A small HTTP/1.1 server on asyncio protocols: no task per request, so that an engine's answer costs little."""
 
 import asyncio
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -9,6 +10,7 @@ from typing import TypeAlias, cast
 import httptools
 
 JSON = b"application/json"
+_BACKLOG = 1024
 SSE = b"text/event-stream; charset=utf-8"
 
 
@@ -161,33 +163,51 @@ class HttpConnection(asyncio.Protocol):
 
 
 class HttpServer:
-    """Listens on one address."""
+    """Listens on one address.
+
+    It accepts by itself: asyncio's server, closed while a connection is on its way, loses that connection's socket.
+    """
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
         self._connections: set[HttpConnection] = set()
-        self._server: asyncio.Server | None = None
+        self._connecting: set[asyncio.Task[object]] = set()
+        self._listener: socket.socket | None = None
 
-    async def listen(self, host: str, port: int) -> int:
+    def listen(self, host: str, port: int) -> int:
         """Listens; returns the port. Raises OSError when it is taken."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: HttpConnection(self._handler, self), host, port)
-        return int(self._server.sockets[0].getsockname()[1])
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._listener = listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        listener.setblocking(False)
+        asyncio.get_running_loop().add_reader(listener, self._accept, listener)
+        return int(listener.getsockname()[1])
 
     def close(self) -> None:
         """Stops listening and cuts all connections."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        if self._listener is not None:
+            asyncio.get_running_loop().remove_reader(self._listener)
+            self._listener.close()
+            self._listener = None
         for connection in list(self._connections):
             connection.abort()
 
     def joined(self, connection: HttpConnection) -> None:
         """Counts a new connection, unless it was accepted a moment too late."""
         self._connections.add(connection)
-        if self._server is None:
+        if self._listener is None:
             connection.abort()
 
     def left(self, connection: HttpConnection) -> None:
         """Forgets a connection."""
         self._connections.discard(connection)
+
+    def _accept(self, listener: socket.socket) -> None:
+        try:
+            client, _ = listener.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            return
+        loop = asyncio.get_running_loop()
+        making = loop.connect_accepted_socket(lambda: HttpConnection(self._handler, self), client)
+        task: asyncio.Task[object] = loop.create_task(making)
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)

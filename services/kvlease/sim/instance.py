@@ -55,7 +55,7 @@ class Instance:
             app.handle(request, reply)  # which must know the port first
 
         server = HttpServer(handle)
-        port = await server.listen(self.settings.host, self.settings.port)
+        port = server.listen(self.settings.host, self.settings.port)
         self.settings = replace(self.settings, port=port)
         self._server = server
         name = self.settings.connector.engine_id or f"{self.settings.host}:{port}"
