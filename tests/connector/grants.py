@@ -4,10 +4,16 @@ from kvlease.v1.lease_pb2 import ConversationKey, Handle, LeaseKind, RetireReaso
 from kvlease.v1.registry_pb2 import FreeOrder, GrantLeaseRequest, Order
 
 
-def grant(lease_id: str = "l", *, conversation: str = "c", blocks: int = 4) -> GrantLeaseRequest:
+def grant(
+    lease_id: str = "l",
+    *,
+    kind: "LeaseKind.ValueType" = LeaseKind.LEASE_KIND_DECODE,
+    conversation: str = "c",
+    blocks: int = 4,
+) -> GrantLeaseRequest:
     return GrantLeaseRequest(
         lease_id=lease_id,
-        kind=LeaseKind.LEASE_KIND_DECODE,
+        kind=kind,
         conversation=ConversationKey(tenant="t", conversation_id=conversation),
         ticket_id="ticket",
         parent_lease_id="parent",

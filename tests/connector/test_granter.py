@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from kvlease.client import errors
+from kvlease.v1.lease_pb2 import LeaseKind
 from kvlease.v1.registry_pb2 import GrantLeaseRequest
 from kvlease.v1.router_pb2 import Leg
 from tests.connector.grants import grant
@@ -12,6 +13,7 @@ from tests.connector.linked import Linked
 from tests.connector.plane import HOLD, Registry, Router
 
 Link = Callable[..., Linked]
+TICKET = "kvt1.ticket"
 
 
 def fill(request: GrantLeaseRequest) -> None:
@@ -22,7 +24,7 @@ def keep(engine: Linked, lease_id: str = "a") -> GrantLeaseRequest:
     """Keeps blocks and asks for a lease on them."""
     request = grant(lease_id)
     engine.owner.keep(request, engine.clock())
-    engine.link.grant(request, fill)
+    engine.link.grant(request, fill, TICKET)
     return request
 
 
@@ -124,7 +126,7 @@ def test_a_lease_whose_request_cannot_be_completed_does_not_keep_its_blocks(link
     def broken(_: GrantLeaseRequest) -> None:
         raise ValueError("these blocks cannot be told")
 
-    engine.link.grant(request, broken)
+    engine.link.grant(request, broken, TICKET)
 
     engine.until(lambda: engine.owner.waiting)
     assert registry.asked("GrantLease") == []
@@ -138,27 +140,52 @@ def test_the_router_is_told_how_prefill_went(link: Link, router: Router) -> None
     request = grant("a")
     request.report.reused_tokens = 300
 
-    engine.link.publish("kvt1.ticket", request)
+    engine.link.publish(TICKET, request)
 
     assert router.wait_for("PublishPrefill", 1)
     (told,) = router.asked("PublishPrefill")
-    assert (told.ticket, told.lease_id, told.report.reused_tokens) == ("kvt1.ticket", "a", 300)
+    assert (told.ticket, told.lease_id, told.report.reused_tokens) == (TICKET, "a", 300)
 
 
 def test_the_router_is_told_that_there_will_be_no_lease(link: Link, router: Router) -> None:
-    link().start().link.forgo("kvt1.ticket")
+    link().start().link.forgo(TICKET, "tenant")
 
     assert router.wait_for("CancelTicket", 1)
-    (told,) = router.asked("CancelTicket")
-    assert (told.ticket, told.leg) == ("kvt1.ticket", Leg.LEG_PREFILL)
+    (told,) = [call for call in router.calls if call.method == "CancelTicket"]
+    assert (told.request.ticket, told.request.leg) == (TICKET, Leg.LEG_PREFILL)
+    assert told.tenant == "tenant"
+
+
+def test_it_is_told_until_it_is_heard(link: Link, router: Router) -> None:
+    engine = link().start()
+    router.fail_next(errors.Unavailable("the registry is not reached"))
+
+    engine.link.forgo(TICKET, "tenant")
+
+    assert router.wait_for("CancelTicket", 2)
+
+
+def test_decode_does_not_wait_for_a_prefill_whose_blocks_the_fail_safe_has_freed(
+    link: Link, registry: Registry, router: Router
+) -> None:
+    engine = link().start()
+    registry.stop()
+    request = grant("a", kind=LeaseKind.LEASE_KIND_PREFILL)
+    engine.owner.keep(request, engine.clock())
+    engine.link.grant(request, fill, TICKET)
+
+    engine.clock.advance(HOLD + 0.1)
+    assert list(engine.owner.due(engine.clock())) == ["a"]
+
+    assert router.wait_for("CancelTicket", 1)
 
 
 def test_a_router_that_is_gone_harms_nothing(link: Link, registry: Registry, router: Router) -> None:
     engine = link().start()
     router.stop()
 
-    engine.link.publish("kvt1.ticket", grant("a"))
-    engine.link.forgo("kvt1.ticket")
+    engine.link.publish(TICKET, grant("a"))
+    engine.link.forgo(TICKET, "tenant")
     keep(engine, "b")
 
     engine.until(lambda: registry.leases)

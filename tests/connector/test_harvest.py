@@ -32,9 +32,10 @@ class Link:
     connected: bool = True
     grants: list[GrantLeaseRequest] = field(default_factory=list)
     published: list[str] = field(default_factory=list)
-    forgone: list[str] = field(default_factory=list)
+    forgone: list[tuple[str, str]] = field(default_factory=list)
 
-    def grant(self, request: GrantLeaseRequest, fill: Callable[[GrantLeaseRequest], None]) -> None:
+    def grant(self, request: GrantLeaseRequest, fill: Callable[[GrantLeaseRequest], None], ticket: str) -> None:
+        assert ticket.startswith("kvt1.")
         fill(request)
         self.grants.append(request)
 
@@ -42,8 +43,8 @@ class Link:
         assert ticket.startswith("kvt1.")
         self.published.append(request.lease_id)
 
-    def forgo(self, ticket: str) -> None:
-        self.forgone.append(ticket)
+    def forgo(self, ticket: str, tenant: str) -> None:
+        self.forgone.append((ticket, tenant))
 
 
 class Farm:
@@ -190,7 +191,9 @@ def test_decode_does_not_wait_for_prefill_that_could_not_be_leased() -> None:
 
     farm.reap(answered())
 
-    assert len(farm.link.forgone) == 1
+    ((ticket, tenant),) = farm.link.forgone
+    assert ticket.startswith("kvt1.")
+    assert tenant == "t"
 
 
 def test_the_shortest_prompt_is_kept_for_decode() -> None:

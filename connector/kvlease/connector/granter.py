@@ -11,13 +11,14 @@ from kvlease.client.engine import EngineRegistryClient, EngineRouterClient
 from kvlease.connector.clock import Clock
 from kvlease.connector.owner import Owner
 from kvlease.connector.session import Session, seconds
-from kvlease.v1.lease_pb2 import EngineRef, PrefillReport
+from kvlease.v1.lease_pb2 import EngineRef, LeaseKind, PrefillReport
 from kvlease.v1.registry_pb2 import GrantLeaseRequest, ReleaseLeaseRequest
 from kvlease.v1.router_pb2 import CancelTicketRequest, Leg, PublishPrefillRequest
 
 log = structlog.get_logger()
 
 RETRY = 0.1  # seconds
+FORGO_RETRY, FORGO_WITHIN = 0.5, 120.0  # seconds
 
 
 class Granter:
@@ -38,11 +39,16 @@ class Granter:
         self._registry, self._router, self._session, self._engine = registry, router, session, engine
         self._owner, self._wake, self._clock = owner, wake, clock
 
-    async def grant(self, request: GrantLeaseRequest, fill: Callable[[GrantLeaseRequest], None]) -> None:
+    async def grant(self, request: GrantLeaseRequest, fill: Callable[[GrantLeaseRequest], None], ticket: str) -> None:
         """Completes the request with *fill*, then asks until the registry grants or refuses.
 
-        Gives up when the owner's fail-safe has let the blocks go.
+        Gives up when the owner's fail-safe has let the blocks go. Decode does not wait for a prefill without a lease.
         """
+        granted = await self._granted(request, fill)
+        if not granted and request.kind == LeaseKind.LEASE_KIND_PREFILL:
+            await self.forgo(ticket, request.conversation.tenant)
+
+    async def _granted(self, request: GrantLeaseRequest, fill: Callable[[GrantLeaseRequest], None]) -> bool:
         lease_id = request.lease_id
         try:
             fill(request)
@@ -58,9 +64,10 @@ class Granter:
                 log.info("lease refused", lease_id=lease_id, reason=error.reason, error=str(error))
                 self._let_go(lease_id, error.reason)
             else:
-                if not self._owner.granted(lease_id, generation, remaining, self._clock()):
-                    await self._release(lease_id)
-                return
+                if self._owner.granted(lease_id, generation, remaining, self._clock()):
+                    return True
+                await self._release(lease_id)
+        return False
 
     async def publish(self, ticket: str, lease_id: str, report: PrefillReport) -> None:
         """Tells the router how prefill went: for those who ask it; decode finds the lease at the registry."""
@@ -68,10 +75,20 @@ class Granter:
         with contextlib.suppress(errors.KvleaseError):
             await self._router.publish_prefill(request)
 
-    async def forgo(self, ticket: str) -> None:
-        """Tells the router that this turn's prefill gives no lease: decode would wait for it."""
-        with contextlib.suppress(errors.KvleaseError):
-            await self._router.cancel_ticket(CancelTicketRequest(ticket=ticket, leg=Leg.LEG_PREFILL))
+    async def forgo(self, ticket: str, tenant: str) -> None:
+        """Tells that this turn's prefill gives no lease, again and again until it is heard: decode waits for it."""
+        request = CancelTicketRequest(ticket=ticket, leg=Leg.LEG_PREFILL)
+        until = self._clock() + FORGO_WITHIN
+        while self._clock() < until:
+            try:
+                await self._router.cancel_ticket(request, tenant=tenant)
+            except (errors.Unavailable, errors.DeadlineExceeded):
+                await asyncio.sleep(FORGO_RETRY)
+            except errors.KvleaseError as error:
+                log.info("prefill not taken back", reason=error.reason)
+                return
+            else:
+                return
 
     def _let_go(self, lease_id: str, why: str) -> None:
         self._owner.over(lease_id, why)

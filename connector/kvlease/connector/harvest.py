@@ -59,7 +59,7 @@ class Harvest:
             return
         if not self._link.connected:  # nobody could find it
             if turn.keeps == LeaseKind.LEASE_KIND_PREFILL:
-                self._link.forgo(turn.ticket)
+                self._link.forgo(turn.ticket, turn.terms.conversation.tenant)
             return
         now = self._clock()
         turn.report.prefill_duration.FromMicroseconds(round((now - turn.arrived) * 1e6))
@@ -82,7 +82,7 @@ class Harvest:
             report=turn.report,
         )
         self._owner.keep(grant, now)
-        self._link.grant(grant, self._filler(turn, request, groups))
+        self._link.grant(grant, self._filler(turn, request, groups), turn.ticket)
         if turn.source is not Source.PREFILL:
             self._link.publish(turn.ticket, grant)
 

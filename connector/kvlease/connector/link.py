@@ -85,13 +85,13 @@ class Link:
         """Ends a claim after *tokens* were read under it and used."""
         self._hand_over(self._reader.finish(claim, outcome, tokens))
 
-    def grant(self, request: GrantLeaseRequest, fill: Callable[[GrantLeaseRequest], None]) -> None:
+    def grant(self, request: GrantLeaseRequest, fill: Callable[[GrantLeaseRequest], None], ticket: str) -> None:
         """Asks for a lease that the owner keeps already, once *fill* has completed the request here."""
-        self._hand_over(self._granter.grant(request, fill))
+        self._hand_over(self._granter.grant(request, fill, ticket))
 
-    def forgo(self, ticket: str) -> None:
+    def forgo(self, ticket: str, tenant: str) -> None:
         """Lets decode know that there will be no PREFILL lease for this ticket's turn."""
-        self._hand_over(self._granter.forgo(ticket))
+        self._hand_over(self._granter.forgo(ticket, tenant))
 
     def publish(self, ticket: str, request: GrantLeaseRequest) -> None:
         """Tells the router of a PREFILL lease and its report."""

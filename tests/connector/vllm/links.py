@@ -64,7 +64,7 @@ class FakeLink:
         """How each claim ended, and how many tokens were used of it."""
         return [(outcome, tokens) for _, outcome, tokens in self.finished]
 
-    def grant(self, request: GrantLeaseRequest, fill: Callable[[GrantLeaseRequest], None]) -> None:
+    def grant(self, request: GrantLeaseRequest, fill: Callable[[GrantLeaseRequest], None], _ticket: str) -> None:
         fill(request)
         self.grants.append(request)
         self.owner.granted(request.lease_id, 1, 60.0, self.clock())
