@@ -157,9 +157,27 @@ async def test_a_turn_ends_without_the_registry(bench: Bench, error: Exception) 
     bench.turns.publish(TICKET, P, "l1", REPORT)
     bench.registry.error = error
 
-    await bench.turns.cancel_prefill(TICKET, "a", WAIT)
     assert await bench.complete() == REPORT
     assert bench.turns.known("t", "a").state is State.COMPLETED
+
+
+async def test_that_prefill_will_not_come_must_be_told_to_the_registry(bench: Bench) -> None:
+    bench.registry.error = RegistryUnreachable("down")
+    with pytest.raises(RegistryUnreachable):
+        await bench.turns.cancel_prefill(TICKET, "a", WAIT)
+    bench.registry.error = None
+
+    await bench.turns.cancel_prefill(TICKET, "a", WAIT)
+
+    assert bench.registry.ended == [("t", "PREFILL_FAILED")]
+
+
+async def test_a_registry_that_refuses_to_hear_of_prefill_is_not_told_again(bench: Bench) -> None:
+    bench.registry.error = RegistryRefused("no")
+
+    await bench.turns.cancel_prefill(TICKET, "a", WAIT)
+
+    assert bench.turns.known("t", "a").prefill is Prefill.FAILED
 
 
 async def test_a_turn_counts_as_load_until_its_end(bench: Bench) -> None:

@@ -113,7 +113,8 @@ class RoutingServiceServicer(object):
 
     def CancelTicket(self, request, context):
         """Ends a turn that will not be answered, or only its prefill leg. Idempotent.
-        Statuses as CompleteTicket.
+        Statuses as CompleteTicket. LEG_PREFILL: UNAVAILABLE (REGISTRY_UNREACHABLE) when the registry, at which decode
+        waits, was not told: call again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

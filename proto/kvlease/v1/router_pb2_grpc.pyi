@@ -233,7 +233,8 @@ class RoutingServiceStub(typing.Generic[_RoutingServiceRouteType, _RoutingServic
 
     CancelTicket: _RoutingServiceCancelTicketType
     """Ends a turn that will not be answered, or only its prefill leg. Idempotent.
-    Statuses as CompleteTicket.
+    Statuses as CompleteTicket. LEG_PREFILL: UNAVAILABLE (REGISTRY_UNREACHABLE) when the registry, at which decode
+    waits, was not told: call again.
     """
 
     GetTicket: _RoutingServiceGetTicketType
@@ -326,7 +327,8 @@ class RoutingServiceServicer(metaclass=abc.ABCMeta):
         context: _ServicerContext,
     ) -> typing.Union[kvlease.v1.router_pb2.CancelTicketResponse, collections.abc.Awaitable[kvlease.v1.router_pb2.CancelTicketResponse]]:
         """Ends a turn that will not be answered, or only its prefill leg. Idempotent.
-        Statuses as CompleteTicket.
+        Statuses as CompleteTicket. LEG_PREFILL: UNAVAILABLE (REGISTRY_UNREACHABLE) when the registry, at which decode
+        waits, was not told: call again.
         """
 
     @abc.abstractmethod

@@ -74,12 +74,18 @@ class Turns:
             await self._tell(record, TURN_OUTCOME_CANCELLED, STOP_REASON_UNSPECIFIED, wait)
 
     async def cancel_prefill(self, ticket: str, tenant: str, wait: float) -> None:
-        """Ends a turn's prefill leg; decode goes on alone."""
+        """Ends a turn's prefill leg; decode goes on alone.
+
+        Raises RegistryUnreachable when the registry was not told, at which decode waits: to be called again.
+        """
         record = self._of_tenant(ticket, tenant)
         if not record.over:
             record.fail_prefill()
             self._dispatched.prefill_ended(record.terms)
-            await self._tell(record, TURN_OUTCOME_PREFILL_FAILED, STOP_REASON_UNSPECIFIED, wait)
+            try:
+                await self._registry.end_turn(record.terms, TURN_OUTCOME_PREFILL_FAILED, STOP_REASON_UNSPECIFIED, wait)
+            except RegistryRefused as error:
+                _not_told(record, error.cause)
 
     def known(self, ticket_id: str, tenant: str) -> Record:
         """Returns what is known of one of the tenant's turns, by the ticket's name."""
@@ -111,5 +117,9 @@ class Turns:
         try:
             return await self._registry.end_turn(record.terms, outcome, stop_reason, wait)
         except (RegistryUnreachable, RegistryRefused) as error:
-            log.info("turn's end not told", ticket_id=record.terms.ticket_id, cause=error.cause)
+            _not_told(record, error.cause)
             return None
+
+
+def _not_told(record: Record, cause: str) -> None:
+    log.info("turn's end not told", ticket_id=record.terms.ticket_id, cause=cause)
