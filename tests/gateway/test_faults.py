@@ -31,6 +31,22 @@ async def test_decode_works_alone_when_prefill_fails(stack: Stack, failure: Scri
     assert (await asked).status_code == 200
 
 
+async def test_that_prefill_failed_is_told_until_it_is_heard(stack: Stack) -> None:
+    stack.prefill.next(told(500))
+    stack.prefill.gate.clear()
+    stack.decode.gate.clear()
+    asked = asyncio.create_task(stack.chat())
+    await stack.prefill.request()
+    stack.router.fail_next(RegistryUnreachable("did not answer"))
+    stack.prefill.gate.set()
+
+    first, second = await stack.called("CancelTicket", 2)
+
+    stack.decode.gate.set()
+    assert first == second
+    assert (await asked).status_code == 200
+
+
 async def test_decode_works_alone_when_prefill_is_not_reached(stack: Stack) -> None:
     await stack.prefill.stop()
     stack.decode.gate.clear()

@@ -1,16 +1,18 @@
 """Ends tickets at the router."""
 
+import asyncio
 from typing import Protocol
 
 import structlog
 
-from kvlease.client.errors import KvleaseError
+from kvlease.client.errors import DeadlineExceeded, KvleaseError, Unavailable
 from kvlease.gateway.background import Background
 from kvlease.gateway.breaker import Breaker
 from kvlease.gateway.budget import Budget
 from kvlease.v1 import lease_pb2, router_pb2
 
 _CANCEL_TIMEOUT = 2.0
+_CANCEL_TRIES, _CANCEL_PAUSE = 240, 0.5  # seconds between two: for as long as any router outage is waited for
 
 log = structlog.get_logger()
 
@@ -64,7 +66,15 @@ class Tickets:
             self._background.start(self._cancel(router_pb2.CancelTicketRequest(ticket=ticket, leg=leg), tenant))
 
     async def _cancel(self, request: router_pb2.CancelTicketRequest, tenant: str) -> None:
-        try:
-            await self._router.cancel_ticket(request, timeout=_CANCEL_TIMEOUT, tenant=tenant)
-        except KvleaseError as error:
-            log.warning("ticket not cancelled", error=str(error))
+        """Cancels; a failed prefill is told again until it is heard, since decode waits for it."""
+        for _ in range(_CANCEL_TRIES if request.leg == router_pb2.LEG_PREFILL else 1):
+            try:
+                await self._router.cancel_ticket(request, timeout=_CANCEL_TIMEOUT, tenant=tenant)
+            except (Unavailable, DeadlineExceeded) as error:
+                log.warning("ticket not cancelled", error=str(error))
+                await asyncio.sleep(_CANCEL_PAUSE)
+            except KvleaseError as error:
+                log.warning("ticket not cancelled", error=str(error))
+                return
+            else:
+                return
