@@ -48,7 +48,7 @@ class NixlConnector(NixlPullConnector):  # type: ignore[misc]
 
     def reset_cache(self) -> bool:
         """Tells whether KV may be discarded; gives leases back where it may not yet."""
-        return self.connector_scheduler.reset_cache()  # type: ignore[no-any-return]
+        return self.connector_scheduler.reset_cache()
 
     def bind_gpu_block_pool(self, gpu_block_pool: Any) -> None:
         """Hands the pool over; vLLM calls this once its scheduler is complete."""
