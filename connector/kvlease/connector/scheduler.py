@@ -82,6 +82,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         self._reads: dict[str, Read] = {}
         self._thrown_away: dict[str, list[int]] = {}
         self._abandoned: set[str] = set()
+        self._given_up: dict[str, Read] = {}  # until the workers report them
         self._quarantine: dict[str, float] = {}
         self._requests = self._running = 0
         self._wake = wakeup.find()
@@ -229,6 +230,11 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
     def update_connector_output(self, output: Any) -> None:
         """Judges the reads that all workers have reported: what came too late never reaches the prefix cache."""
         super().update_connector_output(output)
+        for request_id in self._given_up.keys() & (output.finished_recving or ()):
+            read = self._given_up.pop(request_id)
+            failed = versions.read_failed(output, request_id, read.block_ids)
+            if not failed and request_id in self._turns:  # it ended as it was given up, after its claim
+                self._await_failure(output, read)
         for request_id in [r for r in output.finished_recving or () if r in self._reads]:
             read = self._reads.pop(request_id)
             turn = read.turn
@@ -237,8 +243,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
             if read.aborted:
                 outcome = ReadOutcome.READ_OUTCOME_ABORTED
             elif outcome == ReadOutcome.READ_OUTCOME_LATE:
-                output.finished_recving.discard(request_id)
-                self._thrown_away[request_id] = read.block_ids
+                self._await_failure(output, read)
             self._end(turn, outcome, read.tokens if outcome == ReadOutcome.READ_OUTCOME_USED else 0)
 
     # -- a request ends ------------------------------------------------------------------------------------------
@@ -293,6 +298,11 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         }
         return True
 
+    def _await_failure(self, output: Any, read: Read) -> None:
+        """Keeps an end from vLLM that is good for nothing: in the next step the workers report it as failed."""
+        output.finished_recving.discard(read.turn.request_id)
+        self._thrown_away[read.turn.request_id] = read.block_ids
+
     def _throw_away(self, read: Read, outcome: "ReadOutcome.ValueType") -> None:
         """Ends a read that has no transfer (any more): the workers report it, and vLLM computes."""
         del self._reads[read.turn.request_id]
@@ -308,6 +318,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
             self._retention.keep(request_id, read.blocks.get_block_ids())
             self._quarantine[request_id] = now + QUARANTINE
             self._abandoned.add(request_id)
+            self._given_up[request_id] = read
             self._throw_away(read, ReadOutcome.READ_OUTCOME_FAILED)
             # all of them, or vLLM would compute into blocks that NIXL might still write
             self._thrown_away[request_id] = read.all_block_ids

@@ -19,9 +19,9 @@ class LeasingWorker(NixlPullConnectorWorker):  # type: ignore[misc]
 
     def start_load_kv(self, metadata: Any) -> None:
         """Starts reads; gives up those that the scheduler no longer waits for."""
+        self._thrown_away |= metadata.kvlease_thrown_away
         for request_id in metadata.kvlease_abandoned:
             self._abandon(request_id)
-        self._thrown_away |= metadata.kvlease_thrown_away
         super().start_load_kv(metadata)
 
     def get_finished(self) -> tuple[set[str], set[str]]:
@@ -58,7 +58,13 @@ class LeasingWorker(NixlPullConnectorWorker):  # type: ignore[misc]
         super()._read_blocks_for_req(req_id, meta)
 
     def _abandon(self, request_id: str) -> None:
-        """Forgets a read that takes too long. The scheduler keeps its blocks out of use for a while."""
+        """Forgets a read that takes too long. The scheduler keeps its blocks out of use for a while.
+
+        One whose end has been reported, though the scheduler has not heard of it yet, is not reported twice.
+        """
+        if request_id not in self._recving_metadata:
+            del self._thrown_away[request_id]
+            return
         handles = self._recving_transfers.pop(request_id, None)
         if handles is None:
             self._abandoned.add(request_id)

@@ -4,7 +4,9 @@ import functools
 import itertools
 import json
 import queue
+from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +16,7 @@ from vllm import SamplingParams
 from vllm.config import CacheConfig, DeviceConfig, KVTransferConfig, ModelConfig, SchedulerConfig, VllmConfig
 from vllm.utils.hashing import sha256
 from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
+from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec, SlidingWindowSpec
 from vllm.v1.outputs import ModelRunnerOutput
@@ -82,6 +85,15 @@ def kv_groups(windows: Sequence[int]) -> list[KVCacheGroupSpec]:
     ]
 
 
+@dataclass
+class Step:
+    """A step that is computed: what was scheduled, what was said, and what the workers reported."""
+
+    scheduled: Any
+    words: dict[str, list[int]]
+    report: Any
+
+
 class Engine:
     """One engine, stepped by the test."""
 
@@ -103,6 +115,7 @@ class Engine:
         self.clock = FakeClock()
         self.memory = Memory()
         self.workers = Workers(self.memory)
+        self._flying: defaultdict[str, list[int]] = defaultdict(list)  # said in steps that are not completed
         self.input_queue: queue.Queue[Any] = queue.Queue()  # as vLLM's engine core has
         self.config = config(
             folder,
@@ -119,7 +132,7 @@ class Engine:
                 "LeasingScheduler",
                 functools.partial(LeasingScheduler, clock=self.clock, link=cast("type[Link]", FakeLink)),
             )
-            self.scheduler = Scheduler(
+            self.scheduler = (AsyncScheduler if asynchronous else Scheduler)(
                 vllm_config=self.config,
                 kv_cache_config=KVCacheConfig(
                     num_blocks=blocks, kv_cache_tensors=[], kv_cache_groups=kv_groups(windows)
@@ -175,31 +188,35 @@ class Engine:
         self.scheduler.running.remove(request)
         self.scheduler._preempt_request(request, 0.0)
 
-    def answer(self, *tokens: int) -> None:
-        """Makes the model say these next."""
-        self._words = itertools.chain(tokens, WORDS)
-
-    _words: Any = WORDS
-
     # -- steps -------------------------------------------------------------------------------------------------------
 
     def step(self) -> Any:
         """Schedules, computes and takes the result in, as the engine core does."""
+        begun = self.begin()
+        self.complete(begun)
+        return begun.scheduled
+
+    def begin(self) -> "Step":
+        """Schedules and computes; with asynchronous scheduling the next step begins before this one is completed."""
         self.link.heartbeat()
         scheduled = self.scheduler.schedule()
         self.workers.take(scheduled.kv_connector_metadata)
-        words = [self._compute(request_id, n) for request_id, n in scheduled.num_scheduled_tokens.items()]
-        ids = list(scheduled.num_scheduled_tokens)
+        words = {request_id: self._compute(request_id, n) for request_id, n in scheduled.num_scheduled_tokens.items()}
+        return Step(scheduled, words, self.workers.report())
+
+    def complete(self, step: "Step") -> None:
+        """Takes a step's result in."""
+        for request_id, said in step.words.items():
+            del self._flying[request_id][: len(said)]
         self.scheduler.update_from_output(
-            scheduled,
+            step.scheduled,
             ModelRunnerOutput(
-                req_ids=ids,
-                req_id_to_index={request_id: i for i, request_id in enumerate(ids)},
-                sampled_token_ids=words,
-                kv_connector_output=self.workers.report(),
+                req_ids=list(step.words),
+                req_id_to_index={request_id: i for i, request_id in enumerate(step.words)},
+                sampled_token_ids=list(step.words.values()),
+                kv_connector_output=step.report,
             ),
         )
-        return scheduled
 
     def run(self, most: int = 200) -> int:
         """Steps until the engine would go to sleep; returns how often."""
@@ -213,10 +230,13 @@ class Engine:
         """Computes *count* tokens, and samples one where the last is among them. The KV before them must be right."""
         request = self.scheduler.requests[request_id]
         stop = request.num_computed_tokens  # counts this step already
-        block_ids, traces = self._blocks(request), trace(request.all_token_ids)
+        tokens = [*request.all_token_ids, *self._flying[request_id]]
+        block_ids, traces = self._blocks(request), trace(tokens)
         assert self.memory.right(block_ids, traces, stop - count), f"{request_id} is computed on wrong KV"
         self.memory.write(block_ids, traces, stop - count, stop)
-        return [next(self._words)] if stop >= request.num_tokens else []
+        said = [next(WORDS)] if stop >= len(tokens) else []
+        self._flying[request_id] += said
+        return said
 
     def _blocks(self, request: Request) -> list[int]:
         return list(self.scheduler.kv_cache_manager.get_block_ids(request.request_id)[0])

@@ -24,15 +24,17 @@ class Workers:
     def take(self, metadata: Any) -> None:
         """Starts reads and gives up others, as `LeasingWorker` does."""
         self.stock = metadata
+        thrown_away = dict(metadata.kvlease_thrown_away)
         for request_id in metadata.kvlease_abandoned:
-            self.reads.pop(request_id, None)
+            if self.reads.pop(request_id, None) is None:
+                del thrown_away[request_id]  # its end was reported before
         for request_id, read in metadata.reqs_to_recv.items():
             ours, theirs = read.local_block_ids, read.remote.block_ids
             if any(ours):
                 assert len(ours) == len(theirs)
                 assert all(len(o) <= len(t) for o, t in zip(ours, theirs, strict=True)), "workers assert this, and die"
                 self.reads[request_id] = read
-        for request_id, block_ids in metadata.kvlease_thrown_away.items():
+        for request_id, block_ids in thrown_away.items():
             self._fail(request_id, block_ids)
 
     def end(self, request_id: str) -> None:
