@@ -47,7 +47,7 @@ unit: dev proto-tools ## Run the tests that need no engine
 .PHONY: class-test
 class-test: setup ## Run the connector's tests on the classes of each supported vLLM
 	for version in $(CLASSES); do echo "vLLM $$version"; \
-		PYTHONPATH=.engines/vllm-$$version $(PYTEST) -m vllm; done
+		PYTHONPATH=.engines/vllm-$$version $(PYTEST) -m vllm tests/connector; done
 
 .PHONY: engine-test
 engine-test: setup ## Run the tests that start real engines, on each vLLM that runs on CPU
