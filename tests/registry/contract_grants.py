@@ -75,6 +75,7 @@ class GrantContract:
         hand = await world.engine()
         await hand.grant("l1", "some text")
         await hand.release("l1")
+        await hand.beat(freed=("l1",))
 
         with pytest.raises(TurnOver):
             await hand.grant("l1", "some text")
@@ -276,6 +277,7 @@ class GrantContract:
         hand = await world.engine()
         await hand.grant("l1", "abcd")
         await hand.release("l1")
+        await hand.beat(freed=("l1",))
 
         await hand.passes(world.rules.tombstone)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kvlease.registry.errors import ClaimLost, LeaseNotFound, NumberUnknown, SecretWrong, SessionNotFound
+from kvlease.registry.errors import ClaimLost, LeaseNotFound, NoLease, NumberUnknown, SecretWrong, SessionNotFound
 from kvlease.registry.lease import Reason, State
 from kvlease.registry.renewals import Renewal
 from kvlease.registry.session import Credential
@@ -44,18 +44,32 @@ class SessionContract:
             await world.show("l1")
 
     async def test_another_incarnation_ends_the_leases_of_the_one_before_at_once(self, world: World) -> None:
-        old, reader = await world.engine("d0", "i1"), await world.engine("p0")
+        old = await world.engine("d0", "i1")
         await old.grant("l1", "some text")
-        await reader.claim("some text", claim_id="c1")
 
         await world.engine("d0", "i2")
 
         with pytest.raises(LeaseNotFound):
             await world.show("l1")
-        with pytest.raises(ClaimLost):
-            await reader.renew_claim("c1")
         with pytest.raises(SessionNotFound):
             await old.beat()
+
+    async def test_but_those_that_are_read_only_when_their_claims_end_since_the_one_before_may_still_live(
+        self, world: World
+    ) -> None:
+        old, reader = await world.engine("d0", "i1"), await world.engine("p0")
+        await old.grant("l1", "some text")
+        await reader.claim("some text", claim_id="c1")
+        await world.engine("d0", "i2")
+
+        with pytest.raises(NoLease):
+            await reader.claim("some text")
+        await old.open()
+        (kept,) = await old.announce((old.terms("l1"), 1, 10.0))
+        await reader.finish("c1")
+
+        assert kept.kept
+        assert await old.orders() == {"l1": Reason.OWNER_LOST}
 
     async def test_a_session_opened_again_keeps_leases_only_once_they_are_announced(self, world: World) -> None:
         hand, reader = await world.engine(), await world.engine("p0")

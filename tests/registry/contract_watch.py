@@ -57,6 +57,7 @@ class WatchContract:
         async with aclosing(world.store.watch(Filter("t1"))) as watch:
             await told(watch, 2)
             await hand.release("l1")
+            await hand.beat(freed=("l1",))
 
             states = [x.lease.state for x in [await anext(watch), await anext(watch)] if x.lease]
         assert states == [State.RETIRING, State.FREED]

@@ -40,6 +40,7 @@ def revoke(ledger: Ledger, selection: Selection) -> int:
 
 
 def _release(ledger: Ledger, session: Session, lease_id: str) -> bool:
+    """Takes a lease back. The order to free it stands until the owner confirms: this call's answer may be lost."""
     lease = ledger.leases.get(lease_id)
     if lease is None and ledger.quiet and lease_id not in ledger.gone:
         _order_later(ledger, session, lease_id)
@@ -48,9 +49,7 @@ def _release(ledger: Ledger, session: Session, lease_id: str) -> bool:
         return True
     life.adopt(ledger, lease, session)
     life.retire(ledger, lease, Reason.RELEASED)
-    if lease.state is State.FREEING:
-        life.free(ledger, lease)
-    return lease.state is State.FREED
+    return lease.state >= State.FREEING
 
 
 def _order_later(ledger: Ledger, session: Session, lease_id: str) -> None:
@@ -61,8 +60,14 @@ def _order_later(ledger: Ledger, session: Session, lease_id: str) -> None:
 def _order_unknown(ledger: Ledger, key: tuple[str, str]) -> None:
     session_id, lease_id = key
     session = ledger.sessions.get(session_id)
-    if session and session.open and lease_id not in ledger.leases:
+    if session is None or not session.open or lease_id in ledger.gone:
+        return
+    lease = ledger.leases.get(lease_id)
+    if lease is None:
+        ledger.bury(lease_id, session.engine.ref)
         session.orders[lease_id] = Order(Reason.RELEASED)
+    elif lease.owner is session:
+        life.retire(ledger, lease, Reason.RELEASED)
 
 
 def _retire_all(ledger: Ledger, leases: Iterable[Lease], reason: Reason) -> int:

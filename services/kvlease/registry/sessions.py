@@ -48,14 +48,15 @@ class Answer:
 def open_session(ledger: Ledger, engine: Engine) -> Opened:
     """Opens or replaces an engine's session.
 
-    Leases of another incarnation die at once. Those of the same one stay, unclaimable, until they are announced in the
-    new session or the old one is reaped.
+    Leases of another incarnation take no more claims, and are gone when the claims on them are: its process may still
+    live and read this. Those of the same one stay, unclaimable, until they are announced in the new session or the old
+    one is reaped.
     """
     known = ledger.engines.setdefault(engine.ref.engine_id, [])
     for before in known:
         before.open = False
         if before.engine.ref != engine.ref:
-            _lose_all(ledger, before)
+            _retire_all(ledger, before)
     credential = Credential(ledger.token(), ledger.token())
     session = Session(credential, engine, int(ledger.rules.retention * engine.total_blocks), ledger.now)
     ledger.sessions[credential.session_id] = session
@@ -86,11 +87,7 @@ def close_session(ledger: Ledger, credential: Credential) -> None:
     """Closes a session: its leases take no more claims, and are gone when the claims on them are."""
     session = ledger.any_session(credential)
     session.open = False
-    for lease in list(session.leases.values()):
-        if lease.state is State.FREEING:
-            life.free(ledger, lease)
-        else:
-            life.retire(ledger, lease, Reason.OWNER_LOST)
+    _retire_all(ledger, session)
 
 
 def _confirm(ledger: Ledger, session: Session, freed: Sequence[str]) -> None:
@@ -146,6 +143,14 @@ def _reap(ledger: Ledger, session_id: str) -> None:
     known.remove(session)
     if not known:
         del ledger.engines[session.engine.ref.engine_id]
+
+
+def _retire_all(ledger: Ledger, session: Session) -> None:
+    for lease in list(session.leases.values()):
+        if lease.state is State.FREEING:
+            life.free(ledger, lease)
+        else:
+            life.retire(ledger, lease, Reason.OWNER_LOST)
 
 
 def _lose_all(ledger: Ledger, session: Session) -> None:
