@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kvlease.connector.admission import admit, chain_of
+from kvlease.connector.admission import admit, chain_of, orphaned
 from kvlease.connector.settings import Settings
 from kvlease.connector.turn import Source, Turn
 from kvlease.v1.lease_pb2 import EngineRef, LeaseKind
@@ -172,3 +172,22 @@ def test_tenants_share_nothing() -> None:
 
 def test_another_model_block_size_or_version_shares_nothing() -> None:
     assert proved(Request(), Request(), kv_layout="another") == 0
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (terms(prefill=EngineRef(engine_id=PREFILL.engine_id, incarnation="earlier")), True),
+        (terms(), False),
+        (terms(prefill=EngineRef(engine_id="another", incarnation="earlier")), False),
+        (terms(prefill=None), False),
+    ],
+    ids=["an earlier start of this engine", "this engine", "another engine", "decode alone"],
+)
+def test_a_ticket_for_an_earlier_start_leaves_its_decode_waiting(said: TicketTerms, expected: bool) -> None:
+    assert orphaned(params(said), engine(PREFILL)) == (said if expected else None)
+
+
+@pytest.mark.parametrize("sent", [None, {}, {"kvlease_ticket": 7}, {"kvlease_ticket": "none"}])
+def test_what_is_no_ticket_leaves_nobody_waiting(sent: dict[str, Any] | None) -> None:
+    assert orphaned(sent, engine(PREFILL)) is None

@@ -1,6 +1,6 @@
 """A request that comes with a ticket for this engine becomes a turn."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -45,6 +45,22 @@ def admit(request: Any, engine: Engine, settings: Settings, now: float, *, group
         deadline=now + settings.wait,
         whole_only=groups > 1,
     )
+
+
+def orphaned(params: Mapping[str, Any] | None, engine: Engine) -> TicketTerms | None:
+    """Returns the terms of a ticket whose prefill was to be an earlier start of *engine*.
+
+    This start gives no lease for it, and decode would wait for one.
+    """
+    ticket = params.get("kvlease_ticket") if params else None
+    if not isinstance(ticket, str):
+        return None
+    try:
+        terms = read(ticket)
+    except BadTicketError:
+        return None
+    mine = terms.mode == RouteMode.ROUTE_MODE_PREFILL_DECODE and terms.prefill.engine_id == engine.ref.engine_id
+    return terms if mine and terms.prefill.incarnation != engine.ref.incarnation else None
 
 
 def chain_of(request: Any, terms: TicketTerms, settings: Settings, kv_layout: str, tokens: Sequence[int]) -> Chain:

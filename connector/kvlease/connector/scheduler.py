@@ -154,6 +154,8 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         turn = admission.admit(request, self._engine, self._settings, self._clock(), groups=self._groups)
         if turn is not None:
             self._turns[request.request_id] = turn
+        elif terms := admission.orphaned(params, self._engine):
+            self._link.forgo(params["kvlease_ticket"], terms.conversation.tenant)
         elif params:
             tokens = self._get_remote_prefill_token_count(request.num_prompt_tokens)
             if why := self._stock.tame(params, tokens):

@@ -75,6 +75,9 @@ class Leasing:
         """Asks the control plane about a new request; False: it has no ticket for this engine."""
         turn = admission.admit(request, self._engine, self._settings, self._clock(), groups=1)
         if turn is None:
+            params = request.kv_transfer_params or {}
+            if terms := admission.orphaned(params, self._engine):
+                self._link.forgo(params["kvlease_ticket"], terms.conversation.tenant)
             return False
         self._turns[request.request_id] = turn
         if turn.source is not Source.NOTHING:

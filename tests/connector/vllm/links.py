@@ -35,6 +35,7 @@ class FakeLink:
         self.finished: list[tuple[Claim, str, int]] = []
         self.grants: list[GrantLeaseRequest] = []
         self.published: list[str] = []
+        self.forgone: list[str] = []
         self.reclaimed: list[int] = []
         self.freed: list[str] = []
         self.started = self.closed = False
@@ -71,6 +72,9 @@ class FakeLink:
 
     def publish(self, ticket: str, _request: GrantLeaseRequest) -> None:
         self.published.append(ticket)
+
+    def forgo(self, ticket: str, _tenant: str) -> None:
+        self.forgone.append(ticket)
 
     def order_free(self, *grants: GrantLeaseRequest) -> None:
         """The registry's next heartbeat answer orders the blocks of *grants* free."""
