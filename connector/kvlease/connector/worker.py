@@ -2,9 +2,12 @@
 
 from typing import Any
 
+import structlog
 from vllm.distributed.kv_transfer.kv_connector.v1.nixl.pull_worker import NixlPullConnectorWorker
 
 from kvlease.connector.versions import REPORTS_FAILED_REQUESTS
+
+log = structlog.get_logger()
 
 
 class LeasingWorker(NixlPullConnectorWorker):  # type: ignore[misc]
@@ -15,10 +18,12 @@ class LeasingWorker(NixlPullConnectorWorker):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
         self._thrown_away: dict[str, list[int]] = {}  # request id -> its block ids
         self._abandoned: set[str] = set()  # their handshake may still end
+        self._stuck: list[Any] = []  # transfers that NIXL has not let go of yet
         self._invalid: set[int] = set()
 
     def start_load_kv(self, metadata: Any) -> None:
         """Starts reads; gives up those that the scheduler no longer waits for."""
+        self._stuck = [transfer for transfer in self._stuck if not self._released(transfer)]
         self._thrown_away |= metadata.kvlease_thrown_away
         for request_id in metadata.kvlease_abandoned:
             self._abandon(request_id)
@@ -69,9 +74,18 @@ class LeasingWorker(NixlPullConnectorWorker):  # type: ignore[misc]
         if handles is None:
             self._abandoned.add(request_id)
             return
-        self._recving_metadata.pop(request_id, None)
-        for handle in handles:
-            self.nixl_wrapper.release_xfer_handle(handle)
+        del self._recving_metadata[request_id]
+        if stuck := [transfer for transfer in handles if not self._released(transfer)]:
+            log.warning("transfers not cancelled yet", request_id=request_id, transfers=len(stuck))
+            self._stuck += stuck
+
+    def _released(self, transfer: Any) -> bool:
+        """Cancels a transfer; NIXL refuses while it cannot."""
+        try:
+            self.nixl_wrapper.release_xfer_handle(transfer)
+        except Exception:  # noqa: BLE001 - NIXL's errors have no common class in all versions
+            return False
+        return True
 
     def _without_abandoned(self, received: set[str]) -> set[str]:
         """Drops reads whose handshake failed after they were abandoned: vLLM has heard of them already."""
