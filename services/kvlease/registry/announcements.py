@@ -32,7 +32,6 @@ class Announcement:
 def announce(ledger: Ledger, credential: Credential, leases: Sequence[Announced]) -> list[Announcement]:
     """Takes or keeps the leases that are not over; one result each. Raises IncarnationMismatch, taking none."""
     session = ledger.session(credential)
-    session.acknowledge(0)
     for announced in leases:
         if announced.terms.handle.engine != session.engine.ref:
             raise IncarnationMismatch(announced.terms.handle.engine, session.engine.ref)

@@ -35,7 +35,6 @@ def grant(ledger: Ledger, credential: Credential, terms: Terms, report: bytes | 
     retry of, nobody may be told that: then what would be refused is taken and retired at once, and an order follows.
     """
     session = ledger.session(credential)
-    session.acknowledge(0)
     if terms.handle.engine != session.engine.ref:
         raise IncarnationMismatch(terms.handle.engine, session.engine.ref)
     known = ledger.leases.get(terms.lease_id)

@@ -71,14 +71,15 @@ class Ledger:
         return session.promised_until(self.rules.timing.hold - self.rules.timing.margin)
 
     def session(self, credential: Credential) -> Session:
-        """Returns the caller's open session. Raises SessionNotFound, SecretWrong."""
+        """Returns the caller's open session; who knows its secret has received answer 0. Raises as `any_session`."""
         session = self.any_session(credential)
         if not session.open:
             raise SessionNotFound
+        session.acknowledge(0)
         return session
 
     def any_session(self, credential: Credential) -> Session:
-        """Returns the caller's session, also one that is over but not reaped yet. Raises as `session`."""
+        """Returns the caller's session, even if over but not reaped. Raises SessionNotFound, SecretWrong."""
         session = self.sessions.get(credential.session_id)
         if session is None:
             raise SessionNotFound
@@ -112,11 +113,11 @@ class Ledger:
         if known and known.due.pop(ticket_id, None):
             self.touched.append(("conversation", conversation))
 
-    def bury(self, lease: Lease) -> None:
+    def bury(self, lease_id: str, owner: EngineRef) -> None:
         """Remembers for a while that a lease is gone, so that it cannot come back."""
         until = self.now + self.rules.tombstone
-        self.gone[lease.lease_id] = (lease.owner.engine.ref, until)
-        self.timers.at(until, _forget_gone, lease.lease_id)
+        self.gone[lease_id] = (owner, until)
+        self.timers.at(until, _forget_gone, lease_id)
 
 
 # Each change of a time to forget sets a timer of its own: one that finds a later time leaves the matter to that.

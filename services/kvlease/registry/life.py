@@ -88,7 +88,7 @@ def free(ledger: Ledger, lease: Lease, reason: Reason = Reason.OWNER_LOST) -> No
     ledger.tenants[conversation.tenant].remove(lease)
     if not ledger.tenants[conversation.tenant]:
         del ledger.tenants[conversation.tenant]
-    ledger.bury(lease)
+    ledger.bury(lease.lease_id, owner.engine.ref)
     ledger.tell(Event.FREED, lease)
     ledger.touched.append(("lease", lease.lease_id))
 

@@ -76,7 +76,9 @@ class Session:
         """Takes note that the owner has received this answer. Raises NumberUnknown for one that was not sent."""
         if number > self.number:
             raise NumberUnknown(number)
-        self.acknowledged = max(self.acknowledged, number)
+        if number <= self.acknowledged:
+            return
+        self.acknowledged = number
         while self._sent and self._sent[0][0] <= number:
             self._promised_from = self._sent.popleft()[1]
         self.notices = {key: first for key, first in self.notices.items() if first is None or first > number}
