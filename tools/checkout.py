@@ -18,7 +18,7 @@ LOG = ROOT / ".cache" / "setup.log"
 _TAIL = 15  # lines of the log that a failure shows
 _CAUSES = {  # what pip says, and what it means
     "No space left on device": "the disk is full",
-    "name resolution|NewConnectionError|unreachable|Connection refused|Read timed out|No route to host": (
+    "name resolution|NewConnectionError|unreachable|Read timed out|No route to host|from versions: none": (
         "pip cannot reach its package index: check the network, or pip's own settings"
     ),
     "ensurepip is not available|No module named ensurepip": (
@@ -50,9 +50,12 @@ def once(title: str, marker: Path, inputs: Iterable[str], act: Callable[[], None
 
 def environment(folder: Path) -> None:
     """Makes a virtual environment with a pip that knows dependency groups, unless a working one is there."""
-    if not _works(folder):
+    made_with = _version(folder)
+    if not made_with:
         shutil.rmtree(folder, ignore_errors=True)
         run([sys.executable, "-m", "venv", str(folder)])
+    elif made_with != (mine := "{}.{}".format(*sys.version_info)):
+        print(f"setup: {folder.name} stays one of Python {made_with}; delete it to get one of {mine}", flush=True)
     pip(folder, "--upgrade", "pip>=25.1")
 
 
@@ -90,10 +93,11 @@ def _explain(said: str) -> str:
     )
 
 
-def _works(folder: Path) -> bool:
-    """Whether an environment is whole: not half made, nor moved, nor its Python gone."""
+def _version(folder: Path) -> str:
+    """The Python of an environment; empty if it is not whole: half made, moved, or its Python gone."""
+    asked = [str(folder / "bin" / "python"), "-c", "import pip, sys; print(sys.prefix, *sys.version_info[:2])"]
     try:
-        asked = [str(folder / "bin" / "python"), "-c", "import pip, sys; print(sys.prefix)"]
-        return Path(subprocess.check_output(asked, text=True, stderr=subprocess.DEVNULL).strip()) == folder
+        prefix, *version = subprocess.check_output(asked, text=True, stderr=subprocess.DEVNULL).rsplit(maxsplit=2)
     except (OSError, subprocess.CalledProcessError):
-        return False
+        return ""
+    return ".".join(version) if Path(prefix) == folder else ""

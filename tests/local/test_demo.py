@@ -1,0 +1,56 @@
+"""What the demo tells of a turn."""
+
+import math
+
+import pytest
+
+from kvlease.client.types import PrefillReport
+from kvlease.local import architecture
+from kvlease.local.chat import Answer
+from kvlease.local.conversation import questions
+from kvlease.local.demo import Run, Turn
+
+
+def a_run(text: str, *logprobs: float, reused: int = 0) -> Run:
+    answer = Answer(text=text, logprobs=logprobs, prompt_tokens=100, cached_tokens=reused, ttft=0.02)
+    report = PrefillReport(
+        prompt_tokens=100,
+        local_tokens=0,
+        reused_tokens=reused,
+        computed_tokens=100 - reused,
+        miss_reason="" if reused else "NO_LEASE",
+        kv_bytes=0,
+        prefill_duration=0.01,
+        added_wait=0.0,
+    )
+    return Run(answer, report, reads=int(reused > 0))
+
+
+def test_the_difference_is_the_largest_of_all_tokens() -> None:
+    turn = Turn(a_run("ab", -1.0, -2.0, reused=60), a_run("ab", -1.25, -2.5))
+
+    assert turn.difference == 0.5
+
+
+def test_other_tokens_differ_without_measure() -> None:
+    assert Turn(a_run("ab", -1.0, -2.0), a_run("ac", -1.0, -2.0)).difference == math.inf
+
+
+def test_a_row_says_what_was_reused_how_long_it_took_and_why_nothing_was() -> None:
+    hit, miss = Turn(a_run("a", -1.0, reused=60), a_run("a", -1.0)), Turn(a_run("a", -1.0), a_run("a", -1.0))
+
+    assert hit.row(2).split() == ["2", "100", "60", "10", "10", "20", "20", "1", "0.0e+00"]
+    assert miss.row(1).split()[-1] == "NO_LEASE"
+
+
+def test_the_conversation_is_long_enough_to_show_something_and_fits_the_model() -> None:
+    said = list(questions())
+
+    assert len(said) >= 4
+    assert 2_000 < sum(map(len, said)) < architecture.CONTEXT
+    assert all(question.isascii() for question in said)
+
+
+def test_turns_are_compared_token_by_token() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        _ = Turn(a_run("ab", -1.0), a_run("ab", -1.0, -2.0)).difference
