@@ -99,6 +99,8 @@ class Granter:
             raise errors.Unavailable("no session with the registry")
         request.credential.CopyFrom(credential)
         answer = await self._registry.grant_lease(request)
+        if self._session.credential != credential:
+            raise errors.Unavailable("the lease is of a session that is over, and was not announced in the next one")
         return seconds(answer.remaining), answer.generation
 
     async def _release(self, lease_id: str) -> None:

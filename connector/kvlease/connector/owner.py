@@ -86,11 +86,15 @@ class Owner:
     # -- the link's thread ---------------------------------------------------------------------------------------
 
     def opened(self, hold: float, now: float) -> list[Lease]:
-        """Begins a session, received at *now*; returns what is to be announced: all leases that were granted."""
+        """Begins a session, received at *now*; returns what is to be announced: what was granted and is to stay."""
         with self._lock:
             self._hold, self._last_answer, self._number = hold, now, 0
             self._freed.clear()
-            return [_announcement(held, now) for held in self._held.values() if held.expires is not None]
+            return [
+                _announcement(held, now)
+                for lease_id, held in self._held.items()
+                if held.expires is not None and lease_id not in self._to_free
+            ]
 
     def granted(self, lease_id: str, generation: int, remaining: float, now: float) -> bool:
         """Notes an answered grant; False: the blocks are no longer held, so the lease is to be released."""

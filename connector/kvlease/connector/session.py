@@ -6,6 +6,7 @@ them.
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
@@ -71,21 +72,24 @@ class Session:
     async def keep(self) -> None:
         """Opens a session once the engine serves, and keeps one until cancelled."""
         await self._serving()
-        pause = RETRY_FIRST
+        pause = 0.0
         while True:
+            since = math.inf
             try:
                 opened = await self._open()
-                pause = RETRY_FIRST
+                since = self._clock()
                 await self._beat(opened)
             except errors.SessionNotFound:
                 log.info("session lost", engine=self._engine.ref.engine_id)
             except errors.KvleaseError as error:
-                if pause == RETRY_FIRST:  # once per outage
+                if not pause:  # once per outage
                     log.warning("registry unreachable, serving without leases", error=str(error), reason=error.reason)
-                await self._pause(pause)
-                pause = min(2 * pause, RETRY_LAST)
             finally:
                 self._lost.set()
+            lasted = self._clock() >= since + RETRY_LAST  # else somebody else may use our id, and take it back at once
+            pause = 0.0 if lasted else min(max(2 * pause, RETRY_FIRST), RETRY_LAST)
+            self._beat_now.clear()
+            await self._pause(pause)
 
     def beat(self, reclaim_blocks: int = 0) -> None:
         """Sends the next heartbeat at once, asking for *reclaim_blocks* back."""
