@@ -112,7 +112,7 @@ class MemoryStore:
             waits = self._clock() < ends_at
             found = self._do(lambda x: claims.claim(x, credential, claim_id, target, waits=waits))  # noqa: B023
             if not isinstance(found, Pending):
-                return replace(found, ttl=found.ttl + self._clock() - came_at)  # it counts from the asking
+                return replace(found, ttl=found.ttl + self._ledger.now - came_at)  # it counts from the asking
             await self._feed.wait(found.topic, min(ends_at, found.until) - self._clock())
 
     async def renew_claim(self, credential: Credential, claim_id: str) -> float:

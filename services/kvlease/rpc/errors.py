@@ -93,8 +93,8 @@ def _add(status: status_pb2.Status, detail: Message) -> None:
     status.details.add().Pack(detail)
 
 
-def _bad_request(violations: Iterable[Violation]) -> error_details_pb2.BadRequest:
+def _bad_request(violations: Iterable[tuple[str, str]]) -> error_details_pb2.BadRequest:
     bad = error_details_pb2.BadRequest()
-    for violation in list(violations)[:MAX_VIOLATIONS]:
-        bad.field_violations.add(field=violation.field[:MAX_VALUE], description=violation.description[:MAX_VALUE])
+    for field, description in list(violations)[:MAX_VIOLATIONS]:
+        bad.field_violations.add(field=field[:MAX_VALUE], description=description[:MAX_VALUE])
     return bad

@@ -1,0 +1,81 @@
+"""The registry as a process, and its command line."""
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import Iterator
+
+import grpc
+import pytest
+import structlog
+
+from kvlease.registry.__main__ import main
+from kvlease.rpc import Server
+from kvlease.v1 import registry_pb2
+from tests.registry.messages import stub
+
+
+@pytest.fixture(autouse=True)
+def logs_as_before() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()
+
+
+async def test_it_says_when_it_is_ready_and_stops_on_a_signal() -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "kvlease.registry", "--listen", "127.0.0.1:0", "--claim", "500ms"),
+        *("--least-claim", "100ms"),
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stderr
+    try:
+        line = json.loads(await process.stderr.readline())
+        address = line["event"].removeprefix("ready registry ")
+        async with grpc.aio.insecure_channel(address) as channel:
+            answer = await stub(channel).ListEngines(registry_pb2.ListEnginesRequest())
+    finally:
+        process.send_signal(signal.SIGTERM)
+        await process.communicate()
+
+    assert list(answer.engines) == []
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--listen", "0.0.0.0:7440"], "--insecure"),
+        (["--listen", "nowhere"], "no listen address"),
+        (["--claim", "11s"], "must fit into hold"),
+        (["--hold", "12"], "no length of time"),
+        (["--least-claim", "6s"], "must not be longer than a claim"),
+        (["--retention", "1.5"], "between 0 and 1"),
+        (["--branches", "0"], "at least 1"),
+        (["--tombstone", "1s"], "at least hold"),
+        (["--longest-life", "1m"], "longest life"),
+        (["--answered-ttl", "0s"], "above 0"),
+        (["--watch-limit", "0"], "at least one event"),
+        (["--value", "whatever"], "invalid choice"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+
+    assert caught.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_help_tells_the_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+
+    assert "default: 12s" in capsys.readouterr().out
+
+
+async def test_an_address_that_is_taken_is_an_error() -> None:
+    async with Server("127.0.0.1:0", []) as server:
+        assert await asyncio.to_thread(main, ["--listen", server.address]) == 1
