@@ -24,7 +24,7 @@ _CAUSES = {  # what pip says, and what it means
     "ensurepip is not available|No module named ensurepip": (
         "this Python cannot make virtual environments (on Debian: apt-get install python3-venv)"
     ),
-    "No matching distribution found for torch": (
+    "No matching distribution found for torch|Cannot install torch": (
         "pip finds no CPU build of torch for this Python: take another one (PYTHON=python3.11 make setup),"
         " or show pip where the builds are (PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS)"
     ),
