@@ -243,6 +243,18 @@ class GrantContract:
 
         assert await hand.orders() == {"l1": Reason.SUPERSEDED}
 
+    async def test_blocks_that_leases_share_are_counted_once_where_their_owner_says_so(self, world: World) -> None:
+        hand = await world.engine(blocks=100)
+        await hand.grant("l1", "abcd1", blocks=30)
+        await hand.grant("l2", "abcd2", blocks=20)
+        await hand.beat(leased=32)
+
+        await hand.grant("l3", "abcd3", blocks=10)
+        assert await world.live() == ["l1", "l2", "l3"]
+        await hand.grant("l4", "abcd4", blocks=10)
+
+        assert await world.live() == ["l2", "l3", "l4"]
+
     async def test_prefills_leases_are_not_counted(self, world: World) -> None:
         hand = await world.engine(blocks=2)
         await hand.grant_prefill("p1", "ticket1")

@@ -131,6 +131,17 @@ class SessionContract:
 
         assert [dict(x.remaining) for x in told] == [{"l1": 60.0}, {"l1": 60.0}, {}]
 
+    async def test_nothing_remains_of_a_renewed_lease_that_is_out_of_use(self, world: World) -> None:
+        hand = await world.engine()
+        await hand.grant("l1", "some text")
+        await world.advance(1.0)
+        await world.store.renew("t1", [Renewal(lease_id="l1")])
+        await world.store.end_conversation(hand.terms("l1").conversation)
+
+        answer = await hand.beat()
+
+        assert (dict(answer.remaining), dict(answer.free)) == ({}, {"l1": Reason.ENDED})
+
     async def test_a_reclaim_revokes_the_least_recently_renewed_until_it_is_enough(self, world: World) -> None:
         hand = await world.engine()
         for i in range(4):

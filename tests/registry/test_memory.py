@@ -1,15 +1,20 @@
 """The store in memory keeps the contract of stores."""
 
+import asyncio
+import time
 from itertools import count
 
 import pytest
 
 from kvlease.registry.memory import MemoryStore
-from kvlease.registry.rules import Rules
+from kvlease.registry.rules import Rules, Timing
+from kvlease.registry.service import serve
 from kvlease.registry.value import LeastRecentlyRenewed
-from tests.registry import contract
+from kvlease.v1 import registry_pb2
+from tests.registry import contract, messages
 from tests.registry.world import World, WorldMaker
 from tests.support.clock import FakeClock, settle
+from tests.support.servers import serving
 
 WATCH_LIMIT = 100
 
@@ -38,6 +43,33 @@ def make() -> WorldMaker:
         return World(store, pass_time, rules)
 
     return made
+
+
+async def test_callers_that_go_away_leave_nothing_behind() -> None:
+    store = MemoryStore(
+        Rules(),
+        clock=time.monotonic,
+        sleep=asyncio.sleep,
+        token=lambda: "token",
+        value=LeastRecentlyRenewed(),
+        watch_limit=WATCH_LIMIT,
+    )
+    async with serving(serve(store, Timing())) as (_, channel):
+        registry = messages.stub(channel)
+        decode = await messages.opened(registry)
+        watches = [registry.WatchLeases(registry_pb2.WatchLeasesRequest()) for _ in range(50)]
+        for watch in watches:
+            await watch.read()
+        patient = messages.claim(decode, prefill_ticket_id="k", wait=messages.seconds(60))
+        claim = registry.ClaimLease(patient)
+        while store.waiting < 51:
+            await registry.ListEngines(registry_pb2.ListEnginesRequest())
+
+        for call in (*watches, claim):
+            call.cancel()
+
+        while store.waiting:
+            await registry.ListEngines(registry_pb2.ListEnginesRequest())
 
 
 class TestSessions(contract.SessionContract):

@@ -96,11 +96,12 @@ class Hand:
         freed: tuple[str, ...] = (),
         renew: tuple[str, ...] = (),
         reclaim: int = 0,
+        leased: int = 0,
         draining: bool = False,
     ) -> Answer:
         """Sends a heartbeat; a lost one's answer does not arrive."""
         number = self.received if received is None else received
-        beat = Beat(number, freed=freed, renew=renew, reclaim=reclaim, draining=draining)
+        beat = Beat(number, leased=leased, freed=freed, renew=renew, reclaim=reclaim, draining=draining)
         answer = await self.store.heartbeat(self.credential, beat)
         if not lost:
             self.received = answer.number

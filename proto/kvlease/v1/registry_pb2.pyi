@@ -514,7 +514,9 @@ class HeartbeatRequest(google.protobuf.message.Message):
 
     @property
     def freed_lease_ids(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]:
-        """Leases that were freed on an order since the last answered heartbeat."""
+        """Leases that were freed since the last answered heartbeat: on an order, on an answered release, or because nothing
+        was heard for `hold`. The last must be told no later than in the first heartbeat with a new `received_number`.
+        """
 
     @property
     def renew_lease_ids(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]:

@@ -132,7 +132,7 @@ class RegistryServiceServicer(object):
     """
 
     def OpenSession(self, request, context):
-        """Opens or replaces the session of an engine. The leases of its other incarnations die at once.
+        """Opens or replaces the session of an engine. The leases of its other incarnations take no more claims.
         Idempotent: opening again with the same incarnation gives a new session and keeps its leases
         only once they are announced.
         INVALID_ARGUMENT: a field is missing.

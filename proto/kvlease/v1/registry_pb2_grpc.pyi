@@ -475,7 +475,7 @@ class RegistryServiceStub(typing.Generic[_RegistryServiceOpenSessionType, _Regis
     ], channel: grpc.aio.Channel) -> None: ...
 
     OpenSession: _RegistryServiceOpenSessionType
-    """Opens or replaces the session of an engine. The leases of its other incarnations die at once.
+    """Opens or replaces the session of an engine. The leases of its other incarnations take no more claims.
     Idempotent: opening again with the same incarnation gives a new session and keeps its leases
     only once they are announced.
     INVALID_ARGUMENT: a field is missing.
@@ -650,7 +650,7 @@ class RegistryServiceServicer(metaclass=abc.ABCMeta):
         request: kvlease.v1.registry_pb2.OpenSessionRequest,
         context: _ServicerContext,
     ) -> typing.Union[kvlease.v1.registry_pb2.OpenSessionResponse, collections.abc.Awaitable[kvlease.v1.registry_pb2.OpenSessionResponse]]:
-        """Opens or replaces the session of an engine. The leases of its other incarnations die at once.
+        """Opens or replaces the session of an engine. The leases of its other incarnations take no more claims.
         Idempotent: opening again with the same incarnation gives a new session and keeps its leases
         only once they are announced.
         INVALID_ARGUMENT: a field is missing.

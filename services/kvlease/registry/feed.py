@@ -63,6 +63,11 @@ class Feed:
         self._watchers: defaultdict[str, set[Watcher]] = defaultdict(set)
         self._closed: Callable[[], Exception] | None = None
 
+    @property
+    def waiting(self) -> int:
+        """Waiters and watchers."""
+        return sum(map(len, self._waiters.values())) + sum(map(len, self._watchers.values()))
+
     async def wait(self, topic: Topic, seconds: float) -> None:
         """Returns when the topic is touched or the time is over. Raises what closed the feed."""
         self.check()

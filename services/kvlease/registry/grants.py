@@ -72,6 +72,7 @@ def take(
     lease = Lease(terms, session, seq, stop_reason, now, expires_at, now + rules.longest_life)
     if terms.kind is Kind.DECODE:
         lease.generation = ledger.branches(terms.conversation).number(generation)
+        session.granted_since += lease.blocks
         ledger.not_due(terms.conversation, terms.ticket_id)
     life.add(ledger, lease)
     if turn:
@@ -129,7 +130,7 @@ def _too_many(ledger: Ledger, branches: Sequence[Lease]) -> Sequence[Lease]:
 
 def _over_budget(ledger: Ledger, session: Session, blocks: int, going: Sequence[Lease]) -> Sequence[Lease]:
     """Chooses the engine's leases that must go for so many more blocks. Raises BudgetExhausted if all are too few."""
-    missing = session.kept_blocks + blocks - session.budget - sum(x.blocks for x in going if x.owner is session)
+    missing = session.retained_blocks + blocks - session.budget - sum(x.blocks for x in going if x.owner is session)
     revoked: list[Lease] = []
     for lease in least_valuable(ledger, [x for x in session.leases.values() if x not in going] if missing > 0 else ()):
         if missing <= 0:

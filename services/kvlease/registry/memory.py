@@ -73,6 +73,11 @@ class MemoryStore:
         """Lets happen what is due."""
         self._do(lambda _: None)
 
+    @property
+    def waiting(self) -> int:
+        """Calls that wait, and watches."""
+        return self._feed.waiting
+
     def stop_waiting(self, error: Callable[[], Exception]) -> None:
         self._feed.close(error)
 

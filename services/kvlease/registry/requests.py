@@ -51,6 +51,7 @@ def beat(request: registry_pb2.HeartbeatRequest) -> Beat:
     return Beat(
         received=request.received_number,
         load=request.load.SerializeToString(),
+        leased=request.load.leased_blocks,
         reclaim=request.reclaim_blocks,
         freed=tuple(request.freed_lease_ids),
         renew=tuple(request.renew_lease_ids),

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from types import MappingProxyType
 
 import grpc
+import structlog
 
 from kvlease.registry.memory import MemoryStore
 from kvlease.registry.rules import Timing
@@ -18,6 +19,8 @@ from kvlease.registry.store import Store
 from kvlease.registry.value import LeastRecentlyRenewed, LikelyReturn, Value
 from kvlease.rpc import Draining, Identify, Service, trusting
 from kvlease.v1.registry_pb2_grpc import add_RegistryServiceServicer_to_server
+
+log = structlog.get_logger()
 
 NAME = "kvlease.v1.RegistryService"
 TOKEN_BYTES = 16
@@ -36,11 +39,18 @@ async def create(settings: Settings, *, identify: Identify = trusting) -> AsyncI
         watch_limit=settings.watch_limit,
     )
     running = asyncio.create_task(store.run())
+    running.add_done_callback(_tell)
     try:
         yield serve(store, settings.rules.timing, identify)
     finally:
         running.cancel()
         await asyncio.wait([running])
+
+
+def _tell(running: asyncio.Task[None]) -> None:
+    """Tells if time stopped passing by a fault; calls still bring the registry up to now."""
+    if not running.cancelled() and running.exception():
+        log.error("time passes with calls only", exc_info=running.exception())
 
 
 def serve(store: Store, timing: Timing, identify: Identify = trusting) -> Service:

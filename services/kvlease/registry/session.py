@@ -62,6 +62,10 @@ class Session:
     claimed_blocks: int = 0
     kept_blocks: int = 0
     freeing_blocks: int = 0
+    reported_blocks: int = 0
+    """KV blocks kept for leases, shared ones once, by the last heartbeat; 0: not told."""
+    granted_since: int = 0
+    """Blocks of DECODE leases granted since then."""
     _sent: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     _promised_from: float = -math.inf
 
@@ -98,6 +102,13 @@ class Session:
         for _, order in new:
             order.received = True
         return [lease_id for lease_id, _ in new]
+
+    @property
+    def retained_blocks(self) -> int:
+        """Blocks that conversations keep: those of their leases, or fewer where the owner tells that leases share."""
+        if not self.reported_blocks:
+            return self.kept_blocks
+        return min(self.kept_blocks, self.reported_blocks + self.granted_since)
 
     def tally(self, lease: Lease, sign: int) -> None:
         """Adds a lease to the counts, or takes it out, as it is at this moment."""

@@ -25,10 +25,11 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """What a heartbeat tells."""
+    """What a heartbeat tells; `leased`: KV blocks kept for leases, shared ones once, 0 if not told."""
 
     received: int
     load: bytes = b""
+    leased: int = 0
     reclaim: int = 0
     freed: Sequence[str] = ()
     renew: Sequence[str] = ()
@@ -72,6 +73,7 @@ def heartbeat(ledger: Ledger, credential: Credential, beat: Beat) -> Answer:
     session.heartbeat_at = ledger.now
     session.draining = beat.draining
     session.load = beat.load
+    session.reported_blocks, session.granted_since = beat.leased, 0
     _confirm(ledger, session, beat.freed)
     for lease_id in beat.renew:
         if lease := session.leases.get(lease_id):
@@ -79,8 +81,9 @@ def heartbeat(ledger: Ledger, credential: Credential, beat: Beat) -> Answer:
     _reclaim(ledger, session, beat.reclaim)
     number = session.answer(ledger.now)
     orders = [(key, order.reason) for key, order in session.orders.items() if not order.received]
-    live = [session.leases[lease_id] for lease_id in session.notices]
-    return Answer(number, ledger.boot_id, orders, [(x.lease_id, x.expires_at - ledger.now) for x in live])
+    renewed = [session.leases[lease_id] for lease_id in session.notices]
+    remaining = [(x.lease_id, x.remaining(ledger.now)) for x in renewed if x.state is State.LIVE]
+    return Answer(number, ledger.boot_id, orders, remaining)
 
 
 def close_session(ledger: Ledger, credential: Credential) -> None:
