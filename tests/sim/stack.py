@@ -23,7 +23,7 @@ from kvlease.sim.scheduler import Limits
 from kvlease.sim.settings import Settings
 
 LATENCY = Latency(step=0.0005, prefill_token=5e-6, token=0.001, transfer=0.001, transfer_token=0)
-QUICK = Timing(heartbeat=0.1, hold=4.0, claim=1.0, margin=0.2, least_claim=0.1)
+QUICK = Timing(heartbeat=0.5, hold=6.0, claim=1.5, margin=0.2, least_claim=0.1)  # a heartbeat is missed after 0.5 s
 NOWHERE = "127.0.0.1:1"
 
 

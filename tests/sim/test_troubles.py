@@ -7,7 +7,7 @@ import pytest
 
 from kvlease.sim.instance import Instance
 from tests.sim.stack import Stack, running, until
-from tests.sim.test_reuse import Talk, end, nothing_held, nothing_wrong, reads
+from tests.sim.test_reuse import Talk, end, nothing_held, nothing_wrong, reads, reuses
 
 
 @pytest.fixture
@@ -39,8 +39,7 @@ async def test_the_turn_after_a_crash_of_decode_is_computed_and_the_next_one_rea
     await crash(stack, holder(stack), restart_after=None)
 
     assert await talk.say("Two.") == 0
-    await until(lambda: any(instance.engine.connector.owner.leases for instance in stack.of("decode")))
-    assert await talk.say("Three.") > 0
+    assert await reuses(talk)
     assert nothing_wrong(stack)
 
 
@@ -66,7 +65,7 @@ async def test_a_frozen_engine_loses_its_leases_and_is_back_when_it_is_thawed(st
     await trouble(stack, instance, freeze=0)
 
     await until(lambda: instance.engine.connector.link.connected)
-    await talk.say("Three.")
+    assert await reuses(talk)
     assert nothing_wrong(stack)
 
 
@@ -91,11 +90,14 @@ async def test_reads_that_never_end_are_given_up_and_their_blocks_kept_out_of_us
     await talk.say("One.")
     await trouble(stack, stack.prefill, black_hole=60)
 
-    assert await talk.say("Two.") == 0
+    for turn in range(5):
+        assert await talk.say(f"Turn {turn}.") == 0
+        if stack.prefill.engine.connector.retention.blocks:  # nobody uses them while the read might still write
+            break
 
     assert reads(stack) == 0
     assert nothing_wrong(stack)
-    assert stack.prefill.engine.pool.usage > 0
+    assert stack.prefill.engine.connector.retention.blocks > 0
 
 
 async def test_an_engine_that_is_cut_off_from_the_control_plane_serves_without_leases(stack: Stack) -> None:
@@ -112,10 +114,9 @@ async def test_an_engine_that_is_cut_off_from_the_control_plane_serves_without_l
 async def test_reads_slower_than_a_claim_are_right_all_the_same(stack: Stack) -> None:
     talk = Talk(stack, "c")
     await talk.say("One.")
-    await trouble(stack, stack.prefill, read_delay=1.5)
+    await trouble(stack, stack.prefill, read_delay=1.8)
 
-    assert await talk.say("Two.") > 0
-
+    assert await reuses(talk)
     assert nothing_wrong(stack)
 
 
