@@ -24,7 +24,6 @@ class Ended(BaseException):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; gives its exit code."""
-    signal.signal(signal.SIGTERM, _end)
     args = _parser().parse_args(argv)
     try:
         return int(args.run(args))
@@ -168,4 +167,5 @@ def _end(_number: int, _frame: FrameType | None) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _end)
     sys.exit(main())

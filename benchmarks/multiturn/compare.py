@@ -17,8 +17,8 @@ from benchmarks.multiturn.results import Log
 from benchmarks.multiturn.stacks import Stack, prepare, running
 from benchmarks.multiturn.sweep import legs_of, session, sweep
 
-SWEEP, PRESSURE, IDLE = "sweep", "pressure", "idle"
-LEGS = (SWEEP, PRESSURE, IDLE)
+SWEEP, IDLE, PRESSURE = "sweep", "idle", "pressure"
+LEGS = (SWEEP, IDLE, PRESSURE)
 _TOLERANCES = {"float32": 1e-3, "bfloat16": 0.25}  # of log-probabilities, by the type of the model's numbers
 
 Say = Callable[[str], None]
@@ -49,13 +49,13 @@ async def hold_all(args: argparse.Namespace, stacks: Sequence[Stack], legs: Sequ
         every = [leg for stack in stacks for leg in legs_of(stack, http)]
         if SWEEP in legs:
             await sweep(every, options.plan(args), add=log.add, say=say)
-        for leg in [leg for leg in every if leg.reuses]:
-            if PRESSURE in legs:
-                length, arrivals, patience = args.pressure_length, args.arrivals, args.bound
-                await press(leg, length=length, arrivals=arrivals, patience=patience, add=log.add, say=say)
+        for leg in [leg for leg in every if leg.reuses]:  # pressure last: stock's pool stays full for some minutes
             if IDLE in legs:
                 scene = Scene(args.idle_conversations, args.idle_length, args.idle_seconds, leg.stack.facts["haste"])
                 await idle(leg, scene, add=log.add, say=say)
+            if PRESSURE in legs:
+                length, arrivals, patience = args.pressure_length, args.arrivals, args.bound
+                await press(leg, length=length, arrivals=arrivals, patience=patience, add=log.add, say=say)
 
 
 def report(file: Path, *, pictures: Path, tolerance: float | None, say: Say) -> None:

@@ -27,7 +27,6 @@ class Cuda:
     prefill: str  # CUDA_VISIBLE_DEVICES; the first of them is used
     decode: str
     memory: float  # share of the device's
-    context: int  # tokens of prompt and answer
 
     def devices(self, role: Role) -> str:
         return self.prefill if role is Role.PREFILL else self.decode
@@ -65,9 +64,9 @@ def command(launch: Launch, model: Model, cuda: Cuda) -> list[str]:
     caching = "--enable-prefix-caching" if launch.prefix_caching else "--no-enable-prefix-caching"
     return [
         *(sys.executable, "-m", "benchmarks.multiturn.server"),
-        *("--model", str(launch.model), "--served-model-name", model.name, "--load-format", model.load_format),
+        *("--model", str(launch.model), "--load-format", model.load_format),
         *("--host", HOST, "--port", str(launch.http_port)),
-        *("--enforce-eager", "--max-model-len", str(cuda.context), "--gpu-memory-utilization", str(cuda.memory)),
+        *("--enforce-eager", "--gpu-memory-utilization", str(cuda.memory)),
         *("--kv-transfer-config", json.dumps(_transfer(launch))),
         *(caching, *blocks, *launch.arguments),
     ]

@@ -72,5 +72,7 @@ def _write(folder: Path, config: Mapping[str, Any]) -> None:
 def _tokenizer(vocabulary: int) -> dict[str, Any]:
     """The tiny model's tokenizer, with a name for every further token: each then shows as text."""
     made = tokenizer.tokenizer()
-    made["model"]["vocab"] |= {f"<{token}>": token for token in range(tokenizer.VOCABULARY, vocabulary)}
+    special = {token["content"]: token["id"] for token in made["added_tokens"]}
+    further = {f"<{token}>": token for token in range(tokenizer.VOCABULARY, vocabulary)}
+    made["model"]["vocab"] |= special | further
     return made

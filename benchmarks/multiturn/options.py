@@ -26,7 +26,7 @@ def add_serving(parser: argparse.ArgumentParser) -> None:
     option("--vllm", choices=install.VERSIONS, default="0.29.0", help="on CPU; on GPUs it is the one that is installed")
     option("--blocks", type=int, metavar="N", help="KV blocks in decode's pool; default: what fits")
     option("--memory", type=float, default=0.9, metavar="SHARE", help="of each GPU; default 0.9")
-    option("--context", type=int, default=32_768, metavar="TOKENS", help="longest prompt on GPUs; default 32768")
+    option("--context", type=int, default=26_000, metavar="TOKENS", help="longest prompt and answer; default 26000")
     option("--added-wait", type=float, metavar="S", help="seconds that the control plane may add to a request")
     option("--haste", type=float, default=1.0, metavar="N", help="kept KV lives for an N-th of the usual time")
     more = "one of kv_connector_extra_config more, its value as JSON"
@@ -45,8 +45,9 @@ def serving(args: argparse.Namespace, stack: str) -> Serving:
     return Serving(
         stack=stack,
         model=models.find(args.model, cache=model.default_cache(), load_format=args.load_format),
-        cuda=Cuda(prefill, decode, args.memory, args.context) if args.gpus else None,
+        cuda=Cuda(prefill, decode, args.memory) if args.gpus else None,
         version=args.vllm,
+        context=args.context,
         blocks=args.blocks,
         patience=patience,
         haste=args.haste,

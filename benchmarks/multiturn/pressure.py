@@ -34,6 +34,7 @@ async def press(
     """
     pool = await asyncio.to_thread(pool_tokens, leg.stack.decode)
     kept = int(_FULL * pool) // (length + _ANSWER)
+    await _arrive(leg, length, "first of all", patience, during="warm-up")  # makes connections
     for number in range(arrivals):
         add(await _arrive(leg, length, f"empty {number}", patience, during="empty"))
     say(f"keeping {kept} conversations of {length} tokens at {leg.name}'s decode, which has room for {pool} tokens")

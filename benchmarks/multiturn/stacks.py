@@ -44,6 +44,7 @@ class Serving:
     model: Model
     cuda: Cuda | None  # None: on CPU, by `version` of the checkout's engines
     version: str
+    context: int  # tokens of prompt and answer
     blocks: int | None = None  # KV blocks in decode's pool; None: what fits
     patience: float = 0.05  # seconds that a request may wait for the control plane in all
     haste: float = 1.0  # by how much lifetimes of retained KV are shortened
@@ -131,6 +132,7 @@ def running(prepared: Prepared, *, say: Callable[[str], None]) -> Iterator[Stack
 def _launches(serving: Serving, control: ControlPlane | None, found: Sequence[int]) -> list[Launch]:
     """Prefill's and decode's; stock takes the lifetime of retained KV at decode, kvlease at its registry."""
     installation = cuda.installation() if serving.cuda else install.find(serving.version)
+    named = ["--served-model-name", serving.model.name]
     lifetime = {} if control else {"decoder_kv_blocks_ttl": _STOCK_TTL / serving.haste}
     return [
         Launch(
@@ -144,7 +146,7 @@ def _launches(serving: Serving, control: ControlPlane | None, found: Sequence[in
             blocks=serving.blocks if role is Role.DECODE else None,
             prefix_caching=role is Role.DECODE,
             connector={**lifetime, **serving.connector},
-            arguments=serving.arguments,
+            arguments=[*named, "--max-model-len", str(serving.context), *serving.arguments],
             environment={"KVLEASE_WAIT": str(serving.patience)} if control else {},
         )
         for role, http_port, side_port in zip((Role.PREFILL, Role.DECODE), found[:2], found[2:], strict=True)

@@ -93,7 +93,7 @@ async def sweep(
     legs: Sequence[Leg], plan: Plan, *, add: Callable[[Turn | dict[str, Any]], None], say: Callable[[str], None]
 ) -> None:
     """Holds all conversations of a plan, after some that are not told of: they make connections and warm engines."""
-    for leg, length in itertools.product(legs, {min(plan.lengths), max(plan.lengths)}):
+    for leg, length in itertools.product(legs, sorted({min(plan.lengths), max(plan.lengths)})):
         say(f"warming up {leg.name} of {leg.stack.name} at {length} tokens")
         await hold(leg, plan, length, round_number=-1)
     for leg in legs:
