@@ -97,6 +97,10 @@ class Link:
         """Tells the router of a PREFILL lease and its report."""
         self._hand_over(self._granter.publish(ticket, request.lease_id, request.report))
 
+    def look_later(self, seconds: float) -> None:
+        """Wakes the engine then: what ends by the clock alone would wait for the next request in an idle one."""
+        self._loop.call_soon_threadsafe(self._loop.call_later, seconds, self._wake)
+
     def beat(self, reclaim_blocks: int = 0) -> None:
         """Sends a heartbeat at once, asking for *reclaim_blocks* back."""
         self._loop.call_soon_threadsafe(self._session.beat, reclaim_blocks)

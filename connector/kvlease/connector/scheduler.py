@@ -84,6 +84,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         self._abandoned: set[str] = set()
         self._given_up: dict[str, Read] = {}  # until the workers report them
         self._quarantine: dict[str, float] = {}
+        self._passing: list[str] = []
         self._requests = self._running = 0
         self._wake = wakeup.find()
         self._clock, self._make_link = clock, link
@@ -222,10 +223,13 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
 
     def has_pending_push_work(self) -> bool:
         """Whether an idle engine must step: to free blocks, or to end a read."""
+        now = self._clock()
         return (
             self._owner.waiting
             or bool(self._thrown_away)
-            or self._owner.silent(self._clock())
+            or bool(self._passing)
+            or self._owner.silent(now)
+            or any(now > until for until in self._quarantine.values())
             or (self._wake is None and self._owner.leases > 0)
         )
 
@@ -265,6 +269,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         if (ending := _ENDINGS.get(request.status)) is not None:
             computed = request.num_computed_tokens - request.num_in_flight_tokens
             self._harvest.reap(turn, request, self._exchanged(block_ids), ending, computed=computed)
+        self._let_pass(f"passing {request.request_id}", block_ids)
         return False, None
 
     # -- reads ---------------------------------------------------------------------------------------------------
@@ -319,6 +324,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
             log.warning("read hangs", request_id=request_id, tokens=read.tokens)
             self._retention.keep(request_id, read.blocks.get_block_ids())
             self._quarantine[request_id] = now + QUARANTINE
+            self._link.look_later(QUARANTINE + 1.0)
             self._abandoned.add(request_id)
             self._given_up[request_id] = read
             self._throw_away(read, ReadOutcome.READ_OUTCOME_FAILED)
@@ -341,15 +347,19 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         if claim is not None:
             self._link.finish(claim, outcome, tokens)
 
+    def _let_pass(self, name: str, block_ids: Any) -> None:
+        """Holds a finished request's blocks for one step more, so that they are freed in order: see `Retention`."""
+        self._retention.keep(name, block_ids)
+        self._passing.append(name)
+
     # -- leases --------------------------------------------------------------------------------------------------
 
     def _free_due(self, now: float) -> None:
-        due = self._owner.due(now)
-        for lease_id, why in due.items():
+        while self._passing:
+            self._retention.let_go(self._passing.pop())
+        for lease_id, why in self._owner.due(now).items():
             self._retention.let_go(lease_id)
             log.info("lease freed", lease_id=lease_id, why=why)
-        if due:
-            self._owner.freed(due)
 
     def _exchanged(self, block_ids: Any) -> Any:
         clip = getattr(self, "get_exchange_clipped_blocks", None) or self.get_sw_clipped_blocks

@@ -185,6 +185,7 @@ class Leasing:
             log.warning("read hangs", request_id=request_id, tokens=read.tokens)
             self._retention.keep(request_id, [read.request.block_ids])
             self._quarantine[request_id] = now + QUARANTINE
+            self._link.look_later(QUARANTINE + 1.0)
             self._transfers.abandon(request_id)
             self._throw_away(read, ReadOutcome.READ_OUTCOME_FAILED, blocks_usable=False)
         for request_id in [r for r, until in self._quarantine.items() if now > until]:
@@ -196,9 +197,6 @@ class Leasing:
             self._link.finish(claim, outcome, tokens)
 
     def _free_due(self, now: float) -> None:
-        due = self._owner.due(now)
-        for lease_id, why in due.items():
+        for lease_id, why in self._owner.due(now).items():
             self._retention.let_go(lease_id)
             log.debug("lease freed", lease_id=lease_id, why=why)
-        if due:
-            self._owner.freed(due)

@@ -38,6 +38,7 @@ class FakeLink:
         self.forgone: list[str] = []
         self.reclaimed: list[int] = []
         self.freed: list[str] = []
+        self.looks: list[float] = []
         self.started = self.closed = False
 
     def start(self) -> None:
@@ -87,6 +88,9 @@ class FakeLink:
             number, freed = self.owner.report()
             self.freed += freed
             self.owner.answered(number + 1, orders, self.clock(), len(freed))
+
+    def look_later(self, seconds: float) -> None:
+        self.looks.append(self.clock() + seconds)
 
     def beat(self, reclaim_blocks: int = 0) -> None:
         self.reclaimed.append(reclaim_blocks)
