@@ -135,11 +135,12 @@ def test_a_lease_that_is_due_is_not_held() -> None:
 def test_freed_leases_are_told_until_an_answer_has_heard_them() -> None:
     held = owner("l", "m")
     held.answered(1, [free("l")], 1.0, 0)
-    held.freed(held.due(1.0))
+    held.due(1.0)
 
     assert held.report() == (1, ["l"])
     assert held.report() == (1, ["l"])  # no answer came
-    held.freed(["m"])  # while the next request is under way
+    held.over("m", "released")
+    held.due(1.5)  # while the next request is under way
     held.answered(2, [], 2.0, 1)
     assert held.report() == (2, ["m"])
 
@@ -147,7 +148,7 @@ def test_freed_leases_are_told_until_an_answer_has_heard_them() -> None:
 def test_an_order_that_is_repeated_is_confirmed_again() -> None:
     held = owner("l")
     held.answered(1, [free("l")], 1.0, 0)
-    held.freed(held.due(1.0))
+    held.due(1.0)
     held.answered(2, [free("l")], 2.0, 1)
 
     assert held.report() == (2, ["l"])
@@ -173,7 +174,7 @@ def test_the_highest_number_is_told_whatever_the_order_of_answers() -> None:
 def test_a_new_session_counts_from_the_start() -> None:
     held = owner("l")
     held.answered(7, [free("l")], 1.0, 0)
-    held.freed(held.due(1.0))
+    held.due(1.0)
 
     held.opened(HOLD, 2.0)
 
@@ -307,7 +308,6 @@ class OwnerMachine(RuleBasedStateMachine):
         due = self.owner.due(self.now)
 
         assert set(due) == self.may_go
-        self.owner.freed(due)
         self.told += list(due)
         self.held -= self.may_go
         self.may_go.clear()
@@ -321,3 +321,11 @@ class OwnerMachine(RuleBasedStateMachine):
 
 OwnerMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
 test_no_lease_is_freed_without_a_reason_and_none_is_forgotten = OwnerMachine.TestCase
+
+
+def test_what_a_fail_safe_lets_go_is_told_in_the_same_moment() -> None:
+    held = owner("l")
+
+    held.due(1000.0)
+
+    assert held.report()[1] == ["l"]

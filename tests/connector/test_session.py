@@ -168,7 +168,6 @@ def test_an_order_wakes_the_engine_and_is_repeated_until_it_was_confirmed(link: 
 
     engine.until(lambda: engine.owner.waiting)
     assert engine.owner.due(engine.clock()) == {"a": "RETIRE_REASON_EXPIRED"}
-    engine.owner.freed(["a"])
     engine.until(lambda: not registry.orders)
 
 
@@ -180,7 +179,6 @@ def test_a_reason_of_a_newer_registry_is_followed_too(link: Link, registry: Regi
 
     engine.until(lambda: engine.owner.waiting)
     assert list(engine.owner.due(engine.clock())) == ["a"]
-    engine.owner.freed(["a"])
     engine.until(lambda: not registry.orders)
 
 

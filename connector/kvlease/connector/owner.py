@@ -56,7 +56,11 @@ class Owner:
             self._held[grant.lease_id] = Held(grant)
 
     def due(self, now: float) -> Mapping[str, str]:
-        """Takes the leases whose blocks are to be freed now, with the reason of each."""
+        """Takes the leases whose blocks are to be freed now, with the reason of each; they are told of as freed.
+
+        That is noted here and not after the freeing: a heartbeat in between would extend the promise on blocks that a
+        fail-safe has let go.
+        """
         with self._lock:
             if self._silent(now):
                 self._to_free |= dict.fromkeys(self._held, "registry silent")
@@ -66,12 +70,8 @@ class Owner:
             due, self._to_free = self._to_free, {}
             for lease_id in due:
                 self._held.pop(lease_id, None)
+            self._freed.extend(due)
             return due
-
-    def freed(self, lease_ids: Iterable[str]) -> None:
-        """Notes that the blocks of *lease_ids* are free, to tell the registry."""
-        with self._lock:
-            self._freed.extend(lease_ids)
 
     @property
     def waiting(self) -> bool:
