@@ -186,14 +186,25 @@ def test_what_nobody_could_read_is_not_kept(farm: Farm, request_: Request, said:
     assert (farm.retention.blocks, farm.owner.leases) == (0, 0)
 
 
-def test_decode_does_not_wait_for_prefill_that_could_not_be_leased() -> None:
-    farm = Farm(PREFILL, connected=False)
-
-    farm.reap(answered())
+@pytest.mark.parametrize(
+    ("farm", "ending"),
+    [(Farm(PREFILL, connected=False), Ending.STOPPED), (Farm(PREFILL), Ending.ABORTED)],
+    ids=["no registry", "aborted"],
+)
+def test_decode_does_not_wait_for_prefill_that_could_not_be_leased(farm: Farm, ending: Ending) -> None:
+    farm.reap(answered(), ending=ending)
 
     ((ticket, tenant),) = farm.link.forgone
     assert ticket.startswith("kvt1.")
     assert tenant == "t"
+
+
+def test_nobody_waits_for_what_decode_keeps() -> None:
+    farm = Farm(DECODE, connected=False)
+
+    farm.reap(answered())
+
+    assert farm.link.forgone == []
 
 
 def test_the_shortest_prompt_is_kept_for_decode() -> None:

@@ -1,5 +1,6 @@
 """Whatever fails around simulated engines, conversations go on, answers are right, and reuse comes back."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -125,4 +126,18 @@ async def test_a_dropped_prefill_leaves_decode_to_compute(stack: Stack) -> None:
 
     await Talk(stack, "c").say("One. " * 50)
 
+    assert nothing_wrong(stack)
+
+
+async def test_a_prefill_that_its_engine_gives_up_leaves_decode_to_compute(stack: Stack) -> None:
+    talk = Talk(stack, "c")
+    await talk.say("One.")
+    await trouble(stack, stack.prefill, freeze=60)  # so that the request is there when it is given up
+    asking = asyncio.create_task(talk.say("Two."))
+    await until(lambda: bool(stack.prefill.engine.scheduler.waiting))
+
+    stack.prefill.engine.abort_all()
+    await trouble(stack, stack.prefill, freeze=0)
+
+    await asking
     assert nothing_wrong(stack)

@@ -55,11 +55,8 @@ class Harvest:
         if len(groups) == 1:
             tokens = min(tokens, len(groups[0]) * self._block_size)
             groups = (groups[0][: -(-tokens // self._block_size)],)
-        if tokens < self._least(turn):
-            return
-        if not self._link.connected:  # nobody could find it
-            if turn.keeps == LeaseKind.LEASE_KIND_PREFILL:
-                self._link.forgo(turn.ticket, turn.terms.conversation.tenant)
+        if tokens < self._least(turn) or not self._link.connected:  # with the registry silent nobody could find it
+            self.forgo(turn)
             return
         now = self._clock()
         turn.report.prefill_duration.FromMicroseconds(round((now - turn.arrived) * 1e6))
@@ -85,6 +82,11 @@ class Harvest:
         self._link.grant(grant, self._filler(turn, request, groups), turn.ticket)
         if turn.source is not Source.PREFILL:
             self._link.publish(turn.ticket, grant)
+
+    def forgo(self, turn: Turn) -> None:
+        """Keeps nothing of a turn; decode need not wait, if it waits for its prefill."""
+        if turn.keeps == LeaseKind.LEASE_KIND_PREFILL:
+            self._link.forgo(turn.ticket, turn.terms.conversation.tenant)
 
     def _worth(self, turn: Turn, request: Any, ending: Ending) -> int:
         """Returns the tokens whose KV is to be leased: all whose KV is there for certain; 0: none.

@@ -264,11 +264,14 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         self._stop_heartbeat(request.request_id)
         if (read := self._reads.get(request.request_id)) is not None:
             self._abort(read)
+            self._harvest.forgo(turn)
             return False, None
         self._end(turn, ReadOutcome.READ_OUTCOME_ABORTED)
         if (ending := _ENDINGS.get(request.status)) is not None:
             computed = request.num_computed_tokens - request.num_in_flight_tokens
             self._harvest.reap(turn, request, self._exchanged(block_ids), ending, computed=computed)
+        else:
+            self._harvest.forgo(turn)
         self._let_pass(f"passing {request.request_id}", block_ids)
         return False, None
 

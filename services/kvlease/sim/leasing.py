@@ -147,6 +147,7 @@ class Leasing:
             turn.settle(Answer(miss="ABORTED"))
             if turn.stage is Stage.PARKED:
                 self._throw_away(read, ReadOutcome.READ_OUTCOME_ABORTED)
+            self._harvest.forgo(turn)
             return False
         self._end(turn, ReadOutcome.READ_OUTCOME_ABORTED)
         self._harvest.reap(turn, request, [request.block_ids], ending, computed=request.computed)
