@@ -49,6 +49,12 @@ def test_an_option_goes_before_the_environment() -> None:
     assert one.connector.registry == "here:1"
 
 
+def test_others_may_know_it_by_another_name() -> None:
+    [one] = settings("--host", "0.0.0.0", "--insecure", "--name", "sim-1")
+
+    assert (one.host, one.name) == ("0.0.0.0", "sim-1")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any
+from urllib.parse import urlsplit
 
 from kvlease.cli.command import FAILED, OK, Subparsers
 from kvlease.cli.command import add_parser as add
@@ -52,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     import uvloop  # noqa: PLC0415 - only where engines run
 
     try:
-        uvloop.run(_serve(engines, args.host))
+        uvloop.run(_serve(engines, args.host, args.name))
     except OSError as error:
         print(f"kvlease sim-engine: {error}", file=sys.stderr)
         return FAILED
@@ -77,6 +78,7 @@ def settings_from(args: argparse.Namespace, environment: Mapping[str, str]) -> l
             role=args.role,
             host=args.host,
             port=args.port + number if args.port else 0,
+            name=args.name,
             model=args.model,
             connector=_connector(args, environment, number),
             blocks=args.blocks,
@@ -98,10 +100,10 @@ def _connector(args: argparse.Namespace, environment: Mapping[str, str], number:
     return ConnectorSettings.of(extra | {"kvlease_engine_id": f"{settings.engine_id}-{number}"}, environment)
 
 
-async def _serve(engines: list[Settings], host: str) -> None:
+async def _serve(engines: list[Settings], host: str, name: str) -> None:
     from kvlease.sim.fleet import Fleet  # noqa: PLC0415 - likewise
 
-    async with Fleet(engines, host=host) as fleet:
+    async with Fleet(engines, host=host, name=name) as fleet:
         for instance in fleet.instances:
             print(f"ready {instance.url}", flush=True)
         await stop_signal()
@@ -112,6 +114,7 @@ def _add_place(parser: argparse.ArgumentParser) -> None:
     option("--role", choices=ROLES, default="both", help="what the engines may be used for")
     option("--count", type=int, default=1, metavar="N", help="engines in this process, on consecutive ports")
     option("--host", default="127.0.0.1", help="where to listen")
+    option("--name", default=_name(os.environ), metavar="HOST", help="by which others reach it; else --host")
     option("--port", type=int, default=8100, help="of the first engine; 0: any free ones")
     option("--engine-id", default="", help="$KVLEASE_ENGINE_ID; of several, each gets a number; else host and port")
     option("--model", default=_default(Settings, "model"), help="the name that they answer to")
@@ -137,6 +140,11 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
     for name, meaning in _TIMES.items():
         flag = f"--{name.replace('_', '-')}-time"
         option(flag, type=float, default=_default(Latency, name), metavar="S", help=meaning)
+
+
+def _name(environment: Mapping[str, str]) -> str:
+    """Returns the host of the URL that a real engine would be reached at."""
+    return urlsplit(environment.get("KVLEASE_HTTP_URL", "")).hostname or ""
 
 
 def _default(settings: Any, name: str) -> Any:

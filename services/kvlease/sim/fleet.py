@@ -14,9 +14,9 @@ from kvlease.sim.wire import Wire
 class Fleet:
     """Engines that run for as long as the `async with` lasts."""
 
-    def __init__(self, engines: Iterable[Settings], *, host: str = "127.0.0.1") -> None:
-        """Other processes read the blocks at *host*."""
-        self._wire = Wire(host)
+    def __init__(self, engines: Iterable[Settings], *, host: str = "127.0.0.1", name: str = "") -> None:
+        """Other processes read the blocks at *host*, which they know by *name* if one is given."""
+        self._wire = Wire(host, name)
         self._thread = LoopThread("kvlease-link")
         self.instances = tuple(Instance(settings, self._wire, self._thread) for settings in engines)
 

@@ -94,7 +94,13 @@ class Instance:
             self._stepping.cancel()
 
     def _start_again(self) -> None:
-        self._starting = asyncio.get_running_loop().create_task(self.start())
+        self._starting = asyncio.get_running_loop().create_task(self._restarted())
+
+    async def _restarted(self) -> None:
+        try:
+            await self.start()
+        except OSError:
+            log.exception("engine not started again", url=self.url)
 
     def _stepped(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled():
@@ -130,7 +136,7 @@ def _describe(settings: Settings, name: str) -> registry_pb2.Engine:
         ref=lease_pb2.EngineRef(engine_id=name, incarnation=uuid.uuid4().hex),
         role=ROLES[settings.role],
         models=[settings.model],
-        http_url=settings.http_url or f"http://{settings.host}:{settings.port}",
+        http_url=f"http://{settings.name or settings.host}:{settings.port}",
         vllm_version="simulated",
         kv_layout=f"simulated, blocks of {settings.limits.block_size}",
         block_size=settings.limits.block_size,

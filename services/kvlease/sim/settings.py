@@ -21,8 +21,9 @@ class Settings:
 
     Attributes:
         port: Of the HTTP server; 0: any free one.
-        connector: What the connector would find in its environment. An empty `engine_id` becomes host and port.
-        http_url: Under which gateways reach it; empty: where it listens. The connector's is not used.
+        connector: What the connector would find in its environment. An empty `engine_id` becomes host and port; its
+            URL is not used.
+        name: Host by which gateways and other engines reach it; empty: where it listens.
         blocks: In the pool, the null block among them.
         answer_tokens: Words of an answer that is not cut short.
     """
@@ -32,7 +33,7 @@ class Settings:
     port: int = 0
     model: str = "sim"
     connector: ConnectorSettings
-    http_url: str = ""
+    name: str = ""
     blocks: int = 4096
     limits: Limits = field(default_factory=Limits)
     latency: Latency = field(default_factory=Latency)

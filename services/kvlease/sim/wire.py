@@ -46,10 +46,11 @@ class _Told(msgspec.Struct):
 class Wire:
     """The engines of this process, and connections to those of others."""
 
-    def __init__(self, host: str = "127.0.0.1") -> None:
-        """Listens on *host*, on any free port, from `async with` on."""
-        self.host = host
+    def __init__(self, host: str = "127.0.0.1", name: str = "") -> None:
+        """Listens on *host*, which others know by *name* if one is given, on any free port, from `async with` on."""
+        self.host = name or host
         self.port = 0
+        self._listen = host
         self._peers: dict[str, Peer] = {}
         self._lines: dict[tuple[str, int], _Line] = {}
         self._server: asyncio.Server | None = None
@@ -57,7 +58,7 @@ class Wire:
 
     async def __aenter__(self) -> Self:
         """Listens."""
-        self._server = await asyncio.start_server(self._connected, self.host, 0, limit=_LINE)
+        self._server = await asyncio.start_server(self._connected, self._listen, 0, limit=_LINE)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
