@@ -108,6 +108,8 @@ def verdicts(turns: Sequence[Turn], *, tolerance: float) -> list[str]:
         if (KVLEASE, length) in alike:
             apart = alike[KVLEASE, length]
             lines.append(verdict(f"log-probability difference of kvlease at {length}", apart, most=tolerance))
+        elif ours and anew:
+            lines.append(f"bench multiturn: short no two answers of kvlease at {length} could be compared")
     return lines
 
 

@@ -20,6 +20,7 @@ def test_conversations_that_parted_before_are_not_compared() -> None:
     turns = [*held(turn("recompute", 900, 9.0)), *held(turn("kvlease", 900, 3.0), said=8)]
 
     assert likeness(turns) == {}
+    assert "no two answers of kvlease at 900 could be compared" in verdicts(turns, tolerance=1)[-1]
 
 
 def test_the_table_has_a_row_for_each_leg() -> None:
