@@ -17,7 +17,7 @@ from kvlease.registry.errors import (
     PromiseTooShort,
     SessionNotFound,
 )
-from kvlease.registry.lease import Conversation, Reason, State
+from kvlease.registry.lease import Conversation, EngineRef, Reason, State
 from kvlease.registry.session import Credential
 from kvlease.registry.turns import TurnOutcome
 from tests.registry.digests import prompt
@@ -288,6 +288,34 @@ class ClaimContract:
 
         with pytest.raises(PrefillFailed):
             await waiting
+
+    async def test_a_claim_on_prefill_fails_when_prefills_engine_is_lost(self, world: World) -> None:
+        prefill, decode = await world.engine("p0"), await world.engine("d0")
+        waiting = asyncio.ensure_future(decode.claim_prefill("ticket", of=prefill.ref, wait=60.0))
+        await decode.passes(int(world.rules.timing.hold) - 1)
+        assert not waiting.done()
+
+        await decode.passes(int(world.rules.timing.claim) + 1)
+
+        with pytest.raises(PrefillFailed):
+            await waiting
+
+    async def test_a_claim_on_prefill_fails_when_prefills_engine_was_started_again(self, world: World) -> None:
+        prefill, decode = await world.engine("p0", "i1"), await world.engine("d0")
+        await world.engine("p0", "i2")
+
+        with pytest.raises(PrefillFailed):
+            await decode.claim_prefill("ticket", of=prefill.ref)
+
+    async def test_after_a_restart_prefills_engine_may_still_come_back(self, fresh: World) -> None:
+        decode, of = await fresh.engine("d0"), EngineRef("p0", "i1")
+        with pytest.raises(PrefillPending):
+            await decode.claim_prefill("ticket", of=of)
+
+        await decode.passes(int(fresh.rules.timing.hold))
+
+        with pytest.raises(PrefillFailed):
+            await decode.claim_prefill("ticket", of=of)
 
     async def test_prefills_lease_is_read_once_its_reader_has_finished(self, world: World) -> None:
         prefill, decode = await world.engine("p0"), await world.engine("d0")

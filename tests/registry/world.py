@@ -157,9 +157,11 @@ class Hand:
         """Claims one lease."""
         return await self._claim(ById(lease_id), claim_id, 0.0)
 
-    async def claim_prefill(self, ticket_id: str, *, claim_id: str = "", wait: float = 0.0) -> Claimed:
+    async def claim_prefill(
+        self, ticket_id: str, *, of: EngineRef | None = None, claim_id: str = "", wait: float = 0.0
+    ) -> Claimed:
         """Claims a turn's PREFILL lease."""
-        return await self._claim(Prefill(ticket_id), claim_id, wait)
+        return await self._claim(Prefill(ticket_id, of), claim_id, wait)
 
     async def renew_claim(self, claim_id: str) -> float:
         return await self.store.renew_claim(self.credential, claim_id)

@@ -115,6 +115,7 @@ class Reader:
         request = ClaimLeaseRequest(claim_id=uuid.uuid4().hex, ticket_id=turn.terms.ticket_id)
         if turn.source is Source.PREFILL:
             request.prefill_ticket_id = turn.terms.ticket_id
+            request.prefill.CopyFrom(turn.terms.prefill)
         else:
             strides, digests = chain.boundaries(BOUNDARIES)
             request.branch.CopyFrom(

@@ -1058,6 +1058,7 @@ class ClaimLeaseRequest(google.protobuf.message.Message):
     LEASE_ID_FIELD_NUMBER: builtins.int
     WAIT_FIELD_NUMBER: builtins.int
     TICKET_ID_FIELD_NUMBER: builtins.int
+    PREFILL_FIELD_NUMBER: builtins.int
     claim_id: builtins.str
     """Made by the reader: unique, the same on every retry."""
     prefill_ticket_id: builtins.str
@@ -1080,6 +1081,10 @@ class ClaimLeaseRequest(google.protobuf.message.Message):
         0 to 60 s.
         """
 
+    @property
+    def prefill(self) -> kvlease.v1.lease_pb2.EngineRef:
+        """With `prefill_ticket_id`: whose lease it will be. PREFILL_FAILED once that start of the engine is lost."""
+
     def __init__(
         self,
         *,
@@ -1090,9 +1095,10 @@ class ClaimLeaseRequest(google.protobuf.message.Message):
         lease_id: builtins.str = ...,
         wait: google.protobuf.duration_pb2.Duration | None = ...,
         ticket_id: builtins.str = ...,
+        prefill: kvlease.v1.lease_pb2.EngineRef | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["branch", b"branch", "credential", b"credential", "lease_id", b"lease_id", "prefill_ticket_id", b"prefill_ticket_id", "target", b"target", "wait", b"wait"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["branch", b"branch", "claim_id", b"claim_id", "credential", b"credential", "lease_id", b"lease_id", "prefill_ticket_id", b"prefill_ticket_id", "target", b"target", "ticket_id", b"ticket_id", "wait", b"wait"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["branch", b"branch", "credential", b"credential", "lease_id", b"lease_id", "prefill", b"prefill", "prefill_ticket_id", b"prefill_ticket_id", "target", b"target", "wait", b"wait"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["branch", b"branch", "claim_id", b"claim_id", "credential", b"credential", "lease_id", b"lease_id", "prefill", b"prefill", "prefill_ticket_id", b"prefill_ticket_id", "target", b"target", "ticket_id", b"ticket_id", "wait", b"wait"]) -> None: ...
     def WhichOneof(self, oneof_group: typing.Literal["target", b"target"]) -> typing.Literal["branch", "prefill_ticket_id", "lease_id"] | None: ...
 
 Global___ClaimLeaseRequest: typing_extensions.TypeAlias = ClaimLeaseRequest

@@ -18,7 +18,7 @@ from kvlease.registry.errors import (
     PrefillPending,
     PromiseTooShort,
 )
-from kvlease.registry.lease import Claim, Conversation, Kind, Lease, Reason, State
+from kvlease.registry.lease import Claim, Conversation, EngineRef, Kind, Lease, Reason, State
 from kvlease.registry.ledger import Ledger
 from kvlease.registry.session import Credential
 from kvlease.registry.shown import Shown, show
@@ -34,9 +34,10 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Prefill:
-    """The PREFILL lease of a turn."""
+    """The PREFILL lease of a turn, and whose it will be, if that is told."""
 
     ticket_id: str
+    engine: EngineRef | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ def _find(ledger: Ledger, target: Target, *, waits: bool) -> tuple[Lease, int] |
         case Branch():
             return _branch(ledger, target, waits=waits)
         case Prefill():
-            return _prefill(ledger, target.ticket_id, waits=waits)
+            return _prefill(ledger, target, waits=waits)
         case ById():
             lease = ledger.leases.get(target.lease_id)
             if lease is None or lease.state is not State.LIVE:
@@ -150,18 +151,27 @@ def _branch(ledger: Ledger, target: Branch, *, waits: bool) -> tuple[Lease, int]
     return best, best.terms.handle.chain.matched(target.prompt)
 
 
-def _prefill(ledger: Ledger, ticket_id: str, *, waits: bool) -> tuple[Lease, int] | Pending:
+def _prefill(ledger: Ledger, target: Prefill, *, waits: bool) -> tuple[Lease, int] | Pending:
     """The turn's PREFILL lease, once it is there; one that was there and is out of use will not come back."""
-    turn = ledger.turns.get(ticket_id)
+    turn = ledger.turns.get(target.ticket_id)
     lease = ledger.leases.get(turn.prefill) if turn else None
     if lease and lease.state is State.LIVE and lease.owner.open:
         return _promised(ledger, [lease])[0], 0
     gone = turn and turn.prefill and (lease is None or lease.state is not State.LIVE)
-    if turn and (gone or not turn.takes_prefill):
-        raise PrefillFailed(ticket_id)
-    if waits:
-        return Pending(("turn", ticket_id), float("inf"))
-    raise PrefillPending(ticket_id)
+    if (turn and (gone or not turn.takes_prefill)) or _lost(ledger, target.engine):
+        raise PrefillFailed(target.ticket_id)
+    if not waits:
+        raise PrefillPending(target.ticket_id)
+    look_again = ledger.now + ledger.rules.timing.claim  # its engine may be lost by then
+    return Pending(("turn", target.ticket_id), look_again)
+
+
+def _lost(ledger: Ledger, engine: EngineRef | None) -> bool:
+    """Whether that start of an engine has a successor, or was silent for `hold`: it grants nothing any more."""
+    if engine is None:
+        return False
+    known = ledger.engines.get(engine.engine_id)
+    return known[-1].engine.ref != engine if known else ledger.now >= ledger.rejoin_until
 
 
 def _longest(ledger: Ledger, lease: Lease) -> float:

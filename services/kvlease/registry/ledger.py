@@ -29,6 +29,8 @@ class Ledger:
         self.value = value
         self.boot_id = token()
         self.quiet_until = now + rules.timing.claim
+        self.rejoin_until = now + rules.timing.hold
+        """Until then an engine that is not there may have a session from a life before, and come back."""
         self.sessions: dict[str, Session] = {}
         self.engines: dict[str, list[Session]] = {}
         """Sessions by engine id, the newest last; the others are over but not reaped yet."""

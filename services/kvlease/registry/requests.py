@@ -130,7 +130,8 @@ def claim(request: registry_pb2.ClaimLeaseRequest) -> tuple[str, Target, float]:
         case "branch":
             target = parts.branch(checks, request.branch)
         case "prefill_ticket_id":
-            target = Prefill(checks.name(request.prefill_ticket_id, "prefill_ticket_id", MAX_NAME))
+            engine = parts.engine_ref(checks, request.prefill, "prefill") if request.HasField("prefill") else None
+            target = Prefill(checks.name(request.prefill_ticket_id, "prefill_ticket_id", MAX_NAME), engine)
         case "lease_id":
             target = ById(checks.name(request.lease_id, "lease_id", MAX_ID))
         case _:
