@@ -11,6 +11,7 @@ from tests.faults.world import HEARTBEAT
 CUTTING = {"crash", "errors"}
 """Faults that break an answer which has begun: nobody can take its words back."""
 LEVEL = 0.9  # of the reuse before the first fault
+REUSE_LATE = "reuse not back two heartbeats after faults"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ def judge(
         "a refused request": figures["refused"],
         "an answer cut without a cause": len(unexplained),
         "blocks or requests still held": sum(held.values()),
-        "reuse not back two heartbeats after faults": not back,
+        REUSE_LATE: not back,
     }
     return Verdict(figures, [rule for rule, count in rules.items() if count])
 
