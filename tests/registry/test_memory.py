@@ -72,6 +72,22 @@ async def test_callers_that_go_away_leave_nothing_behind() -> None:
             await registry.ListEngines(registry_pb2.ListEnginesRequest())
 
 
+async def test_engines_are_not_lost_because_the_registry_stood_still(make: WorldMaker) -> None:
+    world = make(Rules())
+    assert isinstance(world.store, MemoryStore)
+    running = asyncio.ensure_future(world.store.run())
+    await settle()
+    await world.engine("d0")
+
+    await world.advance(4.0)  # in one leap, as after SIGSTOP and SIGCONT
+
+    assert [shown.healthy for shown in await world.store.engines("", include_lost=True)] == [True]
+    for _ in range(30):
+        await world.advance(0.1)
+    assert [shown.healthy for shown in await world.store.engines("", include_lost=True)] == [False]
+    running.cancel()
+
+
 class TestSessions(contract.SessionContract):
     pass
 

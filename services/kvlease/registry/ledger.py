@@ -41,6 +41,8 @@ class Ledger:
         self.tenants: dict[str, Roll] = {}
         self.gone: dict[str, tuple[EngineRef, float]] = {}
         """Owners of leases that are freed, and until when that is remembered."""
+        self.stood_still = (now, now)
+        """When this process last stood still, from and to: engines are not to blame for what it has not read."""
         self.timers = Timers()
         self.changes: list[Change] = []
         self.touched: list[Topic] = []

@@ -103,12 +103,21 @@ def _overdue(ledger: Ledger) -> float:
     return ledger.rules.missed_heartbeats * ledger.rules.timing.heartbeat
 
 
+def _in_time(ledger: Ledger, session: Session) -> bool:
+    """Whether its heartbeats come in time; those that may lie unread since this process stood still are waited for."""
+    overdue = _overdue(ledger)
+    if ledger.now - session.heartbeat_at < overdue:
+        return True
+    began, ended = ledger.stood_still
+    return session.heartbeat_at > began - overdue and ledger.now - ended < overdue
+
+
 def _engine(ledger: Ledger, session: Session) -> EngineShown:
     silent = ledger.now - session.heartbeat_at
     return EngineShown(
         engine=session.engine,
         load=session.load,
-        healthy=silent < _overdue(ledger) and not session.draining,
+        healthy=_in_time(ledger, session) and not session.draining,
         draining=session.draining,
         silent=silent,
         leases=session.live_leases,

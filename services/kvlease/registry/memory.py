@@ -66,8 +66,11 @@ class MemoryStore:
         while True:
             self.advance()
             due = self._ledger.timers.next()
-            nap = LONGEST_NAP if due is None else due - self._clock()
+            fell_asleep = self._clock()
+            nap = LONGEST_NAP if due is None else due - fell_asleep
             await self._sleep(min(LONGEST_NAP, max(SHORTEST_NAP, nap)))
+            if (woke := self._clock()) > fell_asleep + LONGEST_NAP + self._ledger.rules.timing.heartbeat:
+                self._ledger.stood_still = (fell_asleep, woke)
 
     def advance(self) -> None:
         """Lets happen what is due."""
