@@ -47,6 +47,22 @@ class Work:
     read_tokens: int
 
 
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """An engine's KV blocks."""
+
+    blocks: int
+    block_size: int  # tokens
+
+    @property
+    def tokens(self) -> int:
+        return self.blocks * self.block_size
+
+    def holds(self, tokens: int) -> int:
+        """How many requests of so many tokens fit, each in blocks of its own."""
+        return self.blocks // -(-tokens // self.block_size)
+
+
 NOTHING = Work(requests=0, total=0, queued=0, computing=0, reading=0, reads=0, read_bytes=0, read_tokens=0)
 
 
@@ -79,14 +95,14 @@ def work(before: Counters, after: Counters) -> Work:
     )
 
 
-def pool_tokens(url: str) -> int:
-    """Tokens whose KV an engine's pool holds. Raises OSError if it does not answer or does not say."""
+def pool(url: str) -> Pool:
+    """An engine's KV pool. Raises OSError if it does not answer or does not say."""
     with urllib.request.urlopen(f"{url}/metrics", timeout=5) as answer:  # noqa: S310 - an address of our own making
-        return pool_tokens_in(str(answer.read(), "utf-8"))
+        return pool_in(str(answer.read(), "utf-8"))
 
 
-def pool_tokens_in(metrics: str) -> int:
+def pool_in(metrics: str) -> Pool:
     found = _POOL.search(metrics)
     if found is None:
         raise OSError("the engine does not tell the size of its pool")
-    return int(found[1]) * int(found[2])
+    return Pool(blocks=int(found[2]), block_size=int(found[1]))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.multiturn.conversations import Conversation
-from benchmarks.multiturn.counters import USAGE, look, pool_tokens, work_since
+from benchmarks.multiturn.counters import USAGE, look, pool, work_since
 from benchmarks.multiturn.drivers import Ask
 from benchmarks.multiturn.requests import Prompt
 from benchmarks.multiturn.sweep import Leg
@@ -34,11 +34,11 @@ class Scene:
 async def idle(leg: Leg, scene: Scene, *, add: Callable[[dict[str, Any]], None], say: Callable[[str], None]) -> None:
     """Plays the scene: conversations begin one after another in its first half, and every other one returns once."""
     prefill = leg.stack.prefill
-    pool = await asyncio.to_thread(pool_tokens, leg.stack.decode)
+    decode = await asyncio.to_thread(pool, leg.stack.decode)
     before = await look(prefill)
     returning = scene.conversations // 2
     async with asyncio.TaskGroup() as group:
-        pinned = group.create_task(_watch(leg, scene, pool))
+        pinned = group.create_task(_watch(leg, scene, decode.tokens))
         for number in range(scene.conversations):
             gap = _GAPS[number // 2 % len(_GAPS)] if number % 2 else None
             group.create_task(_converse(leg, scene, number, gap))
@@ -75,13 +75,13 @@ async def _converse(leg: Leg, scene: Scene, number: int, gap: float | None) -> N
         await leg.driver.turn(Ask(name, Prompt(again), _ANSWER, streamed=False))
 
 
-async def _watch(leg: Leg, scene: Scene, pool: int) -> float:
+async def _watch(leg: Leg, scene: Scene, tokens: int) -> float:
     """Adds up the tokens in use at decode over the scene, in token-seconds of the real thing."""
     ends = time.monotonic() + scene.lasts / scene.haste
     total, last = 0.0, time.monotonic()
     while last < ends:
         await asyncio.sleep(_LOOK)
-        used = (await look(leg.stack.decode))[USAGE] * pool
+        used = (await look(leg.stack.decode))[USAGE] * tokens
         now = time.monotonic()
         total += used * (now - last) * scene.haste
         last = now

@@ -1,4 +1,4 @@
-"""The pressure leg: conversations are kept until decode's pool would be full, then new ones come.
+"""The pressure leg: as many conversations are kept as decode's pool holds, then new ones come.
 
 Stock pins every conversation for 480 s, whatever waits for memory. Waiting is bounded here: who gets no first token in
 time is given up and counted.
@@ -10,12 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.multiturn.conversations import Conversation
-from benchmarks.multiturn.counters import PREEMPTIONS, USAGE, look, pool_tokens
+from benchmarks.multiturn.counters import PREEMPTIONS, USAGE, look, pool
 from benchmarks.multiturn.drivers import Ask
 from benchmarks.multiturn.requests import Prompt
 from benchmarks.multiturn.sweep import Leg
 
-_FULL = 0.95  # of the pool, if all that came were kept
 _ANSWER = 8  # tokens
 
 
@@ -32,12 +31,12 @@ async def press(
 
     *patience*: seconds that a new conversation may wait for its first token.
     """
-    pool = await asyncio.to_thread(pool_tokens, leg.stack.decode)
-    kept = int(_FULL * pool) // (length + _ANSWER)
+    decode = await asyncio.to_thread(pool, leg.stack.decode)
+    kept = decode.holds(length + _ANSWER)  # were all kept, no other would fit
     await _arrive(leg, length, "first of all", patience, during="warm-up")  # makes connections
     for number in range(arrivals):
         add(await _arrive(leg, length, f"empty {number}", patience, during="empty"))
-    say(f"keeping {kept} conversations of {length} tokens at {leg.name}'s decode, which has room for {pool} tokens")
+    say(f"keeping {kept} conversations of {length} tokens at {leg.name}'s decode, whose pool is of {decode.tokens}")
     for number in range(kept):
         seen = await _arrive(leg, length, f"kept {number}", patience, during="filling", streamed=False)
         if not seen["answered"]:
