@@ -56,7 +56,7 @@ class Log:
     def begin(self, stacks: Iterable[Stack], **options: Any) -> None:
         """Writes the first line, in place of whatever the file held."""
         head = {"kind": "run", **conditions(), "stacks": {stack.name: stack.facts for stack in stacks}, **options}
-        self.file.write_text(json.dumps(head) + "\n")
+        self.file.write_text(json.dumps(head).replace(str(Path.home()), "~") + "\n")  # a result is for others to read
 
     def add(self, seen: "Turn | Mapping[str, Any]") -> None:
         with self.file.open("a") as file:
