@@ -43,7 +43,18 @@ class Stack:
     def __init__(self, registry: Service, router: Service, gateway: Service, fleet: Fleet) -> None:
         self.registry, self.router, self.gateway, self.fleet = registry, router, gateway, fleet
         self.prefill, self.decode = fleet.of(Role.PREFILL)[0], fleet.of(Role.DECODE)[0]
-        self.http = httpx.Client(base_url=f"http://{gateway.address}", timeout=120)
+        self.http = self._client()
+
+    def _client(self) -> httpx.Client:
+        return httpx.Client(base_url=f"http://{self.gateway.address}", timeout=120)
+
+    def close(self) -> None:
+        self.http.close()
+
+    def connect(self) -> None:
+        """Gives up the connections to the gateway, which are broken, for new ones."""
+        self.close()
+        self.http = self._client()
 
     def complete(
         self,
@@ -163,6 +174,6 @@ def running(
         fleet.start()
         wait_ready(fleet)
         made = Stack(registry, router, gateway, fleet)
-        stack.callback(made.http.close)
+        stack.callback(made.close)
         made.wait_until_pd()
         yield made

@@ -4,7 +4,6 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import httpx
 import pytest
 
 from kvlease.local.fleet import wait_ready
@@ -124,6 +123,6 @@ def test_a_gateway_that_dies_leaves_no_block_held_longer_than_the_lease(stack: S
     stack.complete(tokens(500), conversation)
     stack.gateway.kill()
     stack.gateway.start()
-    stack.http = httpx.Client(base_url=f"http://{stack.gateway.address}", timeout=120)
+    stack.connect()
 
     stack.settle(within=ANSWERED_TTL + 10)
