@@ -39,6 +39,11 @@ def test_where_nobody_listens_there_is_no_answer() -> None:
     assert not page.answers("http://127.0.0.1:1")
 
 
+def test_an_error_says_what_the_server_said() -> None:
+    with serving(503, "no engine yet") as (url, _), pytest.raises(OSError, match="answered 503: no engine yet"):
+        page.post(url, {}, timeout=5)
+
+
 def test_an_answer_in_pieces_is_put_together() -> None:
     with serving(200, STREAM) as (url, came):
         answer = chat.ask(url, [{"role": "user", "content": "?"}], conversation="c", tokens=range(2, 9))

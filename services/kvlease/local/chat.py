@@ -2,12 +2,11 @@
 
 import json
 import time
-import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kvlease.local import model
+from kvlease.local import model, page
 
 Message = Mapping[str, str]
 
@@ -38,11 +37,8 @@ def ask(url: str, messages: Sequence[Message], *, conversation: str, tokens: ran
         "stream": True,
         "stream_options": {"include_usage": True},
     }
-    request = urllib.request.Request(  # noqa: S310 - an address of our own making
-        f"{url}/v1/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
-    )
     begun = time.monotonic()
-    with urllib.request.urlopen(request, timeout=_TIMEOUT) as stream:  # noqa: S310
+    with page.opened(f"{url}/v1/chat/completions", body, timeout=_TIMEOUT) as stream:
         return _read(stream, begun)
 
 

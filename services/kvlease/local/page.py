@@ -2,9 +2,11 @@
 
 import json
 import urllib.request
-from collections.abc import Mapping
-from http.client import HTTPException
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.client import HTTPException, HTTPResponse
 from typing import Any
+from urllib.error import HTTPError
 
 _TIMEOUT = 5.0  # seconds
 
@@ -39,14 +41,30 @@ def post(url: str, body: Mapping[str, Any], *, timeout: float) -> Any:
     Raises:
         OSError: there was none, or it was an error.
     """
-    return json.loads(_read(url, json.dumps(body).encode(), timeout=timeout))
+    with opened(url, body, timeout=timeout) as answer:
+        return json.loads(answer.read())
 
 
-def _read(url: str, body: bytes | None = None, *, timeout: float = _TIMEOUT) -> str:
-    headers = {"Content-Type": "application/json"} if body else {}
-    request = urllib.request.Request(url, body, headers)  # noqa: S310 - an address of our own making
+@contextmanager
+def opened(url: str, body: Mapping[str, Any] | None = None, *, timeout: float) -> Iterator[HTTPResponse]:
+    """A successful answer, to be read as it comes; a body is sent as JSON.
+
+    Raises:
+        OSError: there was no answer, or it was an error.
+    """
+    data = None if body is None else json.dumps(body).encode()
+    headers = {} if body is None else {"Content-Type": "application/json"}
+    request = urllib.request.Request(url, data, headers)  # noqa: S310 - an address of our own making
     try:
         with urllib.request.urlopen(request, timeout=timeout) as answer:  # noqa: S310
-            return str(answer.read(), "utf-8")
+            yield answer
+    except HTTPError as error:
+        with error:
+            raise OSError(f"{url} answered {error.code}: {error.read().decode(errors='replace')}") from error
     except HTTPException as error:
-        raise OSError(f"no HTTP answer from {url}") from error
+        raise OSError(f"no whole HTTP answer from {url}") from error
+
+
+def _read(url: str) -> str:
+    with opened(url, timeout=_TIMEOUT) as answer:
+        return str(answer.read(), "utf-8")
