@@ -52,7 +52,8 @@ class-test: setup ## Run the connector's tests on the classes of each supported 
 .PHONY: engine-test
 engine-test: setup ## Run the tests that start real engines, on each vLLM that runs on CPU
 	for version in $(ENGINES); do echo "vLLM $$version"; \
-		KVLEASE_TEST_VLLM=$$version $(PYTEST) -m engine; done
+		KVLEASE_TEST_VLLM=$$version $(PYTEST) -m engine tests/e2e; done
+	$(PYTEST) -m engine --ignore tests/e2e  # these start engines of their own: two cores carry one pair at a time
 
 .PHONY: proto
 proto: proto-tools ## Generate the stubs from the .proto files
