@@ -4,7 +4,7 @@ import functools
 import itertools
 import json
 import queue
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,12 +109,15 @@ class Engine:
         caching: bool = True,
         asynchronous: bool = False,
         transfer: dict[str, Any] | None = None,
+        clock: FakeClock | None = None,
         **extra: Any,
     ) -> None:
         """Starts an engine of *blocks* blocks, one of which vLLM never uses."""
-        self.clock = FakeClock()
+        self.clock = clock or FakeClock()
         self.memory = Memory()
         self.workers = Workers(self.memory)
+        self.begun: deque[Step] = deque()
+        self._ahead = int(asynchronous)
         self._flying: defaultdict[str, list[int]] = defaultdict(list)  # said in steps that are not completed
         self.input_queue: queue.Queue[Any] = queue.Queue()  # as vLLM's engine core has
         self.config = config(
@@ -190,22 +193,31 @@ class Engine:
 
     # -- steps -------------------------------------------------------------------------------------------------------
 
-    def step(self) -> Any:
-        """Schedules, computes and takes the result in, as the engine core does."""
-        begun = self.begin()
-        self.complete(begun)
-        return begun.scheduled
+    @property
+    def busy(self) -> bool:
+        """Whether the engine core would go on rather than sleep."""
+        return bool(self.begun) or self.scheduler.has_requests()
 
-    def begin(self) -> "Step":
-        """Schedules and computes; with asynchronous scheduling the next step begins before this one is completed."""
+    def step(self) -> Any:
+        """Does what the engine core does in one round: with asynchronous scheduling it is one step ahead."""
+        if not self._ahead or self.scheduler.has_requests():
+            self.begin()
+        scheduled = self.begun[-1].scheduled
+        if len(self.begun) > self._ahead or not self.scheduler.has_requests():
+            self.complete()
+        return scheduled
+
+    def begin(self) -> None:
+        """Schedules and computes."""
         self.link.heartbeat()
         scheduled = self.scheduler.schedule()
         self.workers.take(scheduled.kv_connector_metadata)
         words = {request_id: self._compute(request_id, n) for request_id, n in scheduled.num_scheduled_tokens.items()}
-        return Step(scheduled, words, self.workers.report())
+        self.begun.append(Step(scheduled, words, self.workers.report()))
 
-    def complete(self, step: "Step") -> None:
-        """Takes a step's result in."""
+    def complete(self) -> None:
+        """Takes the result of the oldest step in."""
+        step = self.begun.popleft()
         for request_id, said in step.words.items():
             del self._flying[request_id][: len(said)]
         self.scheduler.update_from_output(
@@ -221,7 +233,7 @@ class Engine:
     def run(self, most: int = 200) -> int:
         """Steps until the engine would go to sleep; returns how often."""
         for steps in range(most):
-            if not self.scheduler.has_requests():
+            if not self.busy:
                 return steps
             self.step()
         raise AssertionError(f"the engine has not come to rest in {most} steps")

@@ -6,7 +6,7 @@ import pytest
 
 from kvlease.connector import body
 from kvlease.connector.turn import Answer
-from tests.connector.vllm.engine import Engine, Step
+from tests.connector.vllm.engine import Engine
 from tests.connector.vllm.memory import trace
 from tests.connector.vllm.remotes import Remote
 
@@ -15,25 +15,12 @@ HISTORY = list(range(300))
 PROMPT = HISTORY + list(range(1000, 1050))
 
 
-def overlapped(engine: Engine, *begun: Step, most: int = 100) -> None:
-    """Runs until the engine would go to sleep, one step ahead; *begun*: steps that are in flight."""
-    flying = list(begun)
-    for _ in range(most):
-        if len(flying) < 2 and engine.scheduler.has_requests():
-            flying.append(engine.begin())
-        elif flying:
-            engine.complete(flying.pop(0))
-        else:
-            return
-    raise AssertionError("the engine has not come to rest")
-
-
 def test_a_lease_covers_what_was_computed_and_said_though_a_step_is_in_flight(start: Start) -> None:
     engine = start(asynchronous=True)
     request = engine.alone(PROMPT, max_tokens=20)
     engine.link.answer(Answer(miss="NO_LEASE"))
 
-    overlapped(engine)
+    engine.run()
 
     (grant,) = engine.link.grants
     assert request.num_output_tokens == 20
@@ -48,17 +35,17 @@ def test_a_client_that_leaves_while_a_step_is_in_flight_leaves_no_more_than_is_k
     engine = start(asynchronous=True)
     request = engine.alone(PROMPT, max_tokens=20)
     engine.link.answer(Answer(miss="NO_LEASE"))
-    first = engine.begin()
-    second = engine.begin()
-    engine.complete(first)
-    third = engine.begin()
+    engine.begin()
+    engine.begin()
+    engine.complete()
+    engine.begin()
 
     engine.abort(request)
 
     (grant,) = engine.link.grants
     assert grant.handle.token_count == 350
     engine.link.order_free(grant)
-    overlapped(engine, second, third)
+    engine.run()
     assert engine.used == 0
 
 
@@ -67,11 +54,11 @@ def test_a_late_read_is_thrown_away(start: Start) -> None:
     request = engine.prefill(PROMPT)
     remote = Remote(engine, HISTORY)
     engine.link.answer(remote.answer(engine.link.asked[0], end=engine.clock() + 2.0))
-    first = engine.begin()
+    engine.begin()
     engine.clock.advance(2.0)
     remote.spoil()
     engine.workers.end(request.request_id)
-    overlapped(engine, first)
+    engine.run()
 
     assert request.is_finished()
     assert engine.link.outcomes == [("LATE", 0)]
@@ -84,19 +71,20 @@ def test_a_read_that_ends_just_as_it_is_given_up_is_told_once(start: Start, how:
     request = engine.prefill(PROMPT)
     remote = Remote(engine, HISTORY)
     engine.link.answer(remote.answer(engine.link.asked[0], end=engine.clock() + 2.0))
-    engine.complete(engine.begin())
+    engine.begin()
+    engine.complete()
     if how == "well":
         remote.spoil()
         engine.workers.end(request.request_id)
     else:
         engine.workers.fail(request.request_id)
-    ended = engine.begin()  # its report is under way
+    engine.begin()  # its report is under way
     engine.clock.advance(30.0)
 
-    given_up = engine.begin()
+    engine.begin()
     if not stays:
         engine.abort(request)
-    overlapped(engine, ended, given_up)
+    engine.run()
 
     assert request.is_finished()
     assert request.request_id not in engine.scheduler.requests
