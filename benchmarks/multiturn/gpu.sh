@@ -19,6 +19,7 @@ if [ "$stage" != - ]; then
     export PYTHONPATH="$install/site:$install/vllm:$install/nixl${PYTHONPATH:+:$PYTHONPATH}"
 fi
 export PYTHONPATH="$root:$root/proto:$root/clients:$root/services:$root/connector${PYTHONPATH:+:$PYTHONPATH}"
+export VLLM_USE_FLASHINFER_SAMPLER="${VLLM_USE_FLASHINFER_SAMPLER:-0}"  # a trimmed vLLM comes without FlashInfer
 export PYTHONUNBUFFERED=1 KVLEASE_CACHE="$install/cache"
 
 trap 'tar -C "$logs" -czf "$out/logs.tar.gz" .' EXIT
