@@ -72,6 +72,7 @@ def config(
         device_config=DeviceConfig("cpu"),
     )
     made.scheduler_config.async_scheduling = asynchronous
+    made.scheduler_config.disable_hybrid_kv_cache_manager = False  # as on devices
     return made
 
 
@@ -110,16 +111,20 @@ class Engine:
         asynchronous: bool = False,
         transfer: dict[str, Any] | None = None,
         clock: FakeClock | None = None,
+        offline: bool = False,
         **extra: Any,
     ) -> None:
-        """Starts an engine of *blocks* blocks, one of which vLLM never uses."""
+        """Starts an engine of *blocks* blocks, one of which vLLM never uses.
+
+        *offline*: without the queue on which vLLM's engine core sleeps.
+        """
         self.clock = clock or FakeClock()
         self.memory = Memory()
         self.workers = Workers(self.memory)
         self.begun: deque[Step] = deque()
         self._ahead = int(asynchronous)
         self._flying: defaultdict[str, list[int]] = defaultdict(list)  # said in steps that are not completed
-        self.input_queue: queue.Queue[Any] = queue.Queue()  # as vLLM's engine core has
+        self.input_queue: Any = None if offline else queue.Queue()
         self.config = config(
             folder,
             transfer={"kv_role": role} | (transfer or {}),

@@ -39,6 +39,7 @@ class FakeLink:
         self.reclaimed: list[int] = []
         self.freed: list[str] = []
         self.looks: list[float] = []
+        self.released = 0
         self.started = self.closed = False
 
     def start(self) -> None:
@@ -88,6 +89,12 @@ class FakeLink:
             number, freed = self.owner.report()
             self.freed += freed
             self.owner.answered(number + 1, orders, self.clock(), len(freed))
+
+    def release_all(self) -> None:
+        """Answers at once that nothing is read any more."""
+        self.released += 1
+        for grant in self.grants:
+            self.owner.over(grant.lease_id, "released")
 
     def look_later(self, seconds: float) -> None:
         self.looks.append(self.clock() + seconds)

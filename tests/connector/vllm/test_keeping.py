@@ -266,3 +266,39 @@ def test_load_is_what_runs_waits_and_is_kept(start: Start) -> None:
 
     assert (load.running, load.waiting) == (1, 1)
     assert (load.leased_blocks, load.free_blocks) == (23, 100 - 23 - 7)
+
+
+# -- engines of another kind, and KV that is to be discarded ---------------------------------------------------------
+
+
+def test_an_engine_that_nobody_can_wake_goes_on_while_it_keeps_blocks(start: Start) -> None:
+    engine = start(offline=True)
+    engine.alone(PROMPT)
+    engine.link.answer(Answer(miss="NO_LEASE"))
+    for _ in range(10):
+        engine.step()
+    assert engine.busy
+
+    engine.link.order_free(*engine.link.grants)
+    engine.run()
+
+    assert engine.used == 0
+
+
+def test_kv_without_leases_may_be_discarded(start: Start) -> None:
+    engine = start()
+
+    assert engine.connector.reset_cache()
+    assert engine.link.released == 0
+
+
+def test_leased_kv_is_given_back_before_it_is_discarded(start: Start) -> None:
+    engine = start()
+    answered(engine)
+
+    assert not engine.connector.reset_cache()
+    assert engine.link.released == 1
+    engine.run()
+    assert engine.used == 0
+    assert engine.connector.reset_cache()
+    assert engine.scheduler.reset_prefix_cache()
