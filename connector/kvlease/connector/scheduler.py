@@ -45,16 +45,12 @@ class Read:
     tokens: int
     local_blocks: int
     hung_after: float = float("inf")
+    failed: bool = False  # on one rank at least; the others' reports may come later
     aborted: bool = False
 
     @property
-    def all_block_ids(self) -> list[int]:
-        """The blocks of the request. Those that it found in the prefix cache may be other requests' too."""
-        return [block_id for ids in self.blocks.get_block_ids() for block_id in ids]
-
-    @property
     def block_ids(self) -> list[int]:
-        """The blocks that are read into."""
+        """The blocks that are read into; those before them may be other requests' too."""
         return [block_id for ids in self.blocks.get_block_ids() for block_id in ids[self.local_blocks :]]
 
 
@@ -236,16 +232,18 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
     def update_connector_output(self, output: Any) -> None:
         """Judges the reads that all workers have reported: what came too late never reaches the prefix cache."""
         super().update_connector_output(output)
+        for request_id, read in (self._reads | self._given_up).items() if versions.any_failed(output) else ():
+            read.failed |= versions.read_failed(output, request_id, read.block_ids)
         for request_id in self._given_up.keys() & (output.finished_recving or ()):
             read = self._given_up.pop(request_id)
-            failed = versions.read_failed(output, request_id, read.block_ids)
-            if not failed and request_id in self._turns:  # it ended as it was given up, after its claim
+            if read.failed:  # NIXL may still write: vLLM is to free all of its blocks and compute into others
+                read.request.num_computed_tokens = 0
+            elif request_id in self._turns:  # it ended as it was given up, after its claim
                 self._await_failure(output, read)
         for request_id in [r for r in output.finished_recving or () if r in self._reads]:
             read = self._reads.pop(request_id)
             turn = read.turn
-            failed = versions.read_failed(output, request_id, read.block_ids)
-            outcome = turn.judge(self._clock(), failed=failed)
+            outcome = turn.judge(self._clock(), failed=read.failed)
             if read.aborted:
                 outcome = ReadOutcome.READ_OUTCOME_ABORTED
             elif outcome == ReadOutcome.READ_OUTCOME_LATE:
@@ -331,8 +329,6 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
             self._abandoned.add(request_id)
             self._given_up[request_id] = read
             self._throw_away(read, ReadOutcome.READ_OUTCOME_FAILED)
-            # all of them, or vLLM would compute into blocks that NIXL might still write
-            self._thrown_away[request_id] = read.all_block_ids
         for request_id in [r for r, until in self._quarantine.items() if now > until]:
             del self._quarantine[request_id]
             self._retention.let_go(request_id)

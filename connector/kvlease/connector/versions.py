@@ -41,6 +41,11 @@ def check_groups(groups: int) -> None:
         )
 
 
+def any_failed(output: Any) -> bool:
+    """Whether the workers reported any read as failed."""
+    return bool(output.invalid_block_ids) or (REPORTS_FAILED_REQUESTS and bool(output.failed_recving))
+
+
 def read_failed(output: Any, request_id: str, block_ids: Collection[int]) -> bool:
     """Whether the workers reported the read of *request_id* into *block_ids* as failed."""
     if REPORTS_FAILED_REQUESTS and request_id in output.failed_recving:

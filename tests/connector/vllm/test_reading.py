@@ -289,21 +289,28 @@ def test_a_read_that_hangs_is_given_up_and_its_blocks_are_not_used_for_a_while(s
     assert engine.used == 0
 
 
-def test_a_request_that_shares_a_prefix_with_a_read_thrown_away_goes_on_undisturbed(start: Start) -> None:
+@pytest.mark.parametrize("how", ["late", "hung"])
+def test_a_request_that_shares_a_prefix_with_a_read_thrown_away_goes_on_undisturbed(start: Start, how: str) -> None:
     engine = start()
     sharing = engine.add(HISTORY[:160], max_tokens=20)
     engine.step()
     request = engine.prefill(PROMPT)
-    remote = Remote(engine, HISTORY)
-    engine.link.answer(remote.answer(engine.link.asked[0], end=engine.clock() + 2.0))
+    engine.link.answer(Remote(engine, HISTORY).answer(engine.link.asked[0], end=engine.clock() + 2.0))
     engine.step()
-    engine.clock.advance(2.0)
-    engine.workers.end(request.request_id)
+    into, _ = read_blocks(engine)
+    if how == "late":
+        engine.clock.advance(2.0)
+        engine.workers.end(request.request_id)
+    else:
+        engine.clock.advance(30.0)
 
     while not request.is_finished():
         assert engine.step().num_scheduled_tokens.get(sharing.request_id) == 1
 
-    assert engine.link.outcomes == [("LATE", 0)]
+    assert engine.link.outcomes == [("LATE" if how == "late" else "FAILED", 0)]
+    (grant,) = engine.link.grants
+    kept = {block.block_id for block in engine.leasing._retention._kept[grant.lease_id]}
+    assert how == "late" or not kept & set(into)
 
 
 @pytest.mark.parametrize("blocks", [0, 1, 18])

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from vllm.v1.outputs import KVConnectorOutput
+from vllm.distributed.kv_transfer.kv_connector.utils import KVOutputAggregator
+from vllm.v1.outputs import KVConnectorOutput, ModelRunnerOutput
 
 from kvlease.connector.versions import REPORTS_FAILED_REQUESTS
 from tests.connector.vllm.memory import Memory
@@ -67,3 +68,24 @@ class Workers:
             self._failed.add(request_id)
         else:
             self._invalid.update(block_ids)
+
+
+class Ranks:
+    """Two workers of one engine, whose reports vLLM puts together: a read has ended when both say so."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.ranks = [Workers(memory), Workers(memory)]
+        self.together = KVOutputAggregator(2)
+        self.ranks[1].peers = self.peers = self.ranks[0].peers
+
+    def take(self, metadata: Any) -> None:
+        for rank in self.ranks:
+            rank.take(metadata)
+
+    def report(self) -> KVConnectorOutput | None:
+        outputs = [
+            ModelRunnerOutput(req_ids=[], req_id_to_index={}, kv_connector_output=rank.report()) for rank in self.ranks
+        ]
+        put_together = self.together.aggregate(outputs)
+        assert put_together is not None
+        return put_together.kv_connector_output

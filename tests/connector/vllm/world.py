@@ -184,13 +184,13 @@ class World:
         """Lets everything come to its end, and every lease be over."""
         for _ in range(400):
             self.go_on(times=2)
-            self.clock.advance(0.05)
+            self.clock.advance(0.5)  # a read that hung takes its blocks out of use for a minute
             self.plane.failed |= {ticket for _, request, ticket in self.requests if request.is_finished()}
             for owner, grant in self.plane.leases:
                 self.plane.free(owner, grant)
             if not any(engine.busy for engine in self.engines):
                 break
-        self.clock.advance(100.0)  # blocks of reads that hung are safe
+        self.clock.advance(100.0)
         for engine in self.engines:
             engine.run()
 
