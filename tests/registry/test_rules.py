@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvlease.registry import answers
 from kvlease.registry.lease import Conversation, EngineRef, Handle, Kind, Lease, StopReason, Terms
 from kvlease.registry.roll import Roll
 from kvlease.registry.rules import Rules, Timing
@@ -55,6 +56,15 @@ def test_claims_must_fit_into_hold_even_when_a_heartbeat_is_lost() -> None:
         Timing(heartbeat=1, hold=7.9, claim=5, margin=1)
     with pytest.raises(ValueError, match="above 0"):
         Timing(heartbeat=0)
+    with pytest.raises(ValueError, match="clocks differ"):
+        Timing(margin=0.01)
+
+
+def test_a_reader_whose_clock_is_slower_counts_on_its_claim_no_longer_than_the_registry_keeps_it() -> None:
+    told = answers.renewed_claim(5.0).ttl.ToMilliseconds() / 1000
+
+    fast, slow = 1.0009, 0.9991
+    assert told / slow < 5.0 / fast
 
 
 def test_tools_give_a_longer_life() -> None:

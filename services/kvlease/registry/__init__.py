@@ -6,7 +6,8 @@ compared with another; only their rates must be nearly the same.
 
 * Whoever **frees** counts late, whoever **reads** counts early. An owner keeps its blocks for `hold` after it
   *received* a heartbeat answer. The registry counts the same `hold` from when it *sent* that answer, less a margin,
-  and gives no claim beyond. A reader counts its claim from when it *sent* the request.
+  and gives no claim beyond. A reader counts its claim from when it *sent* the request, and is told a little less than
+  the registry keeps (`rules.DRIFT`): on a fast network nothing else makes up for its clock being slower.
 * A lease is over when `now >= expires_at`. Everything that time brings about happens in `Ledger.advance`, in order,
   before any operation sees the state: no answer depends on how often a background task runs. A lease that is over
   stays over.

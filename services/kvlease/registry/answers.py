@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from google.protobuf import duration_pb2
+
 from kvlease.registry.announcements import Announcement
 from kvlease.registry.claims import Claimed
 from kvlease.registry.feed import Happened
@@ -9,7 +11,7 @@ from kvlease.registry.grants import Granted
 from kvlease.registry.lease import Handle, Reason
 from kvlease.registry.lists import EngineShown, Page
 from kvlease.registry.renewals import Renewed
-from kvlease.registry.rules import Timing
+from kvlease.registry.rules import DRIFT, Timing
 from kvlease.registry.sessions import Answer, Opened
 from kvlease.registry.shown import Shown
 from kvlease.rpc.errors import duration
@@ -69,7 +71,12 @@ def renewed(given: Sequence[Renewed]) -> registry_pb2.RenewLeasesResponse:
 def claimed(given: Claimed) -> registry_pb2.ClaimLeaseResponse:
     """Gives a claim with the whole lease."""
     whole = lease(given.lease, registry_pb2.LEASE_VIEW_FULL)
-    return registry_pb2.ClaimLeaseResponse(ttl=duration(given.ttl), lease=whole, matched_tokens=given.matched_tokens)
+    return registry_pb2.ClaimLeaseResponse(ttl=_told(given.ttl), lease=whole, matched_tokens=given.matched_tokens)
+
+
+def renewed_claim(ttl: float) -> registry_pb2.RenewClaimResponse:
+    """Gives a claim more time."""
+    return registry_pb2.RenewClaimResponse(ttl=_told(ttl))
 
 
 def page(given: Page, view: registry_pb2.LeaseView.ValueType) -> registry_pb2.ListLeasesResponse:
@@ -135,6 +142,11 @@ def _handle(given: Handle, *, whole: bool) -> lease_pb2.Handle:
         body=given.body if whole else b"",
         body_format=given.body_format,
     )
+
+
+def _told(ttl: float) -> duration_pb2.Duration:
+    """How long a reader is to count on its claim: its clock may be slower than the one that ends it."""
+    return duration(ttl * (1 - DRIFT))
 
 
 def _reason(given: Reason) -> lease_pb2.RetireReason.ValueType:

@@ -4,6 +4,9 @@ from dataclasses import dataclass, field
 
 from kvlease.registry.lease import StopReason
 
+DRIFT = 0.002
+"""By what share of a length two clocks may disagree on it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Timing:
@@ -24,6 +27,8 @@ class Timing:
             raise ValueError("claim + 2 heartbeats + margin must fit into hold: one lost heartbeat would refuse claims")
         if self.least_claim > self.claim:
             raise ValueError("the least claim must not be longer than a claim")
+        if self.margin < DRIFT * self.hold:
+            raise ValueError(f"margin must be at least {DRIFT:g} of hold: clocks differ")
 
 
 @dataclass(frozen=True, slots=True)

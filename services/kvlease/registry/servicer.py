@@ -11,7 +11,6 @@ from kvlease.registry import answers, requests
 from kvlease.registry.rules import Timing
 from kvlease.registry.store import Store
 from kvlease.rpc import Identify, Role
-from kvlease.rpc.errors import duration
 from kvlease.v1 import lease_pb2, registry_pb2, registry_pb2_grpc
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -113,7 +112,7 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
         self._identify(context).require(Role.ENGINE)
         claim_id = requests.claim_id(request)
         ttl = await self._store.renew_claim(requests.credential(request.credential), claim_id)
-        return registry_pb2.RenewClaimResponse(ttl=duration(ttl))
+        return answers.renewed_claim(ttl)
 
     async def FinishClaim(
         self, request: registry_pb2.FinishClaimRequest, context: Context
