@@ -129,13 +129,13 @@ def _start(engine: Engine, tell: Tell) -> None:
 
 
 async def _until_ready(fleet: Fleet, url: str, control: ControlPlane, tell: Tell) -> None:
-    """Waits until a request would succeed: with engines of our own, until one did."""
+    """Waits until a request would succeed: with engines of our own, until one did. Then the gateway lists models too."""
     if fleet.engines:
         await _wait_ready(fleet, tell)
         await _until_known(fleet, control)
         await asyncio.to_thread(_first_request, f"{url}/v1/completions")
-        return
-    tell("waiting", registry=control.registry, router=control.router)
+    else:
+        tell("waiting", registry=control.registry, router=control.router)
     await _until(lambda: asyncio.to_thread(page.answers, f"{url}/health"))
 
 
