@@ -228,6 +228,17 @@ class GrantContract:
         assert caught.value.retry_after > 0
         assert await hand.orders() == {}
 
+    async def test_what_was_refused_is_not_granted_to_a_copy_of_the_call_that_comes_late(self, world: World) -> None:
+        hand, reader = await world.engine(blocks=100), await world.engine("p0")
+        await hand.grant("l0", "text", blocks=40)
+        await reader.claim("text", claim_id="c1")
+        with pytest.raises(BudgetExhausted):
+            await hand.grant("l1", "text", blocks=20, conversation=Conversation("t1", "other"))
+        await reader.finish("c1")
+
+        with pytest.raises(TurnOver):
+            await hand.grant("l1", "text", blocks=20, conversation=Conversation("t1", "other"))
+
     async def test_a_lease_larger_than_the_budget_is_refused(self, world: World) -> None:
         hand = await world.engine(blocks=100)
 

@@ -31,8 +31,9 @@ class Room:
 def grant(ledger: Ledger, credential: Credential, terms: Terms, report: bytes | None) -> Granted:
     """Grants a lease, or returns the one that an earlier attempt got. Retires the leases that it covers.
 
-    A refusal tells the owner to free the blocks. While claims of a life before may be live, on a lease that this is the
-    retry of, nobody may be told that: then what would be refused is taken and retired at once, and an order follows.
+    A refusal is final, for it tells the owner to free the blocks: a copy of the call that comes later gets no lease.
+    While claims of a life before may be live, on a lease that this is the retry of, nobody may be told to free: then
+    what would be refused is taken and retired at once, and an order follows.
     """
     session = ledger.session(credential)
     if terms.handle.engine != session.engine.ref:
@@ -45,6 +46,7 @@ def grant(ledger: Ledger, credential: Credential, terms: Terms, report: bytes | 
     except (TurnOver, BudgetExhausted, TenantLimit):
         ledger.not_due(terms.conversation, terms.ticket_id)
         if not ledger.quiet:
+            ledger.bury(terms.lease_id, session.engine.ref)
             raise
         life.retire(ledger, take(ledger, session, terms), Reason.REVOKED)
         return Granted(0, 0.0)
