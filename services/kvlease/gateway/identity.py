@@ -1,11 +1,10 @@
 """Which conversation a request belongs to."""
 
+from kvlease.client.completions import IDENTITY
 from kvlease.gateway.body import Members, read
 from kvlease.gateway.errors import bad_request
 from kvlease.gateway.http.message import Request
 
-FIELDS = ("session_id", "conversation_id")
-"""Members of the body that may name it; ours, not to be sent on."""
 HEADERS = (
     b"x-session-id",
     b"x-conversation-id",
@@ -22,7 +21,7 @@ def conversation_of(request: Request, members: Members) -> str:
     An empty name, or null, names nothing.
     Raises ApiError for one of the wrong type, too long, or with a NUL.
     """
-    for field in FIELDS:
+    for field in IDENTITY:
         if found := read(members, field, str, ""):
             return checked(found, field)
     for header in HEADERS:

@@ -4,9 +4,8 @@ from collections.abc import Collection
 
 import msgspec
 
+from kvlease.client import completions, words
 from kvlease.v1 import lease_pb2
-
-_TOOL_REASONS = ("tool_calls", "function_call")
 
 
 class _Choice(msgspec.Struct):
@@ -30,8 +29,7 @@ def finish_reasons(body: bytes) -> set[str]:
 
 def stop_reason(reasons: Collection[str], *, names_tool: bool) -> lease_pb2.StopReason.ValueType:
     """Returns why decode stopped; of several choices, what lets the conversation go on longest."""
-    if any(reason in _TOOL_REASONS for reason in reasons) or (names_tool and "stop" in reasons):
-        return lease_pb2.STOP_REASON_TOOLS_CALLED
-    if reasons and all(reason == "length" for reason in reasons):
-        return lease_pb2.STOP_REASON_LENGTH
-    return lease_pb2.STOP_REASON_ANSWERED
+    stopped: lease_pb2.StopReason.ValueType = words.STOP_REASON.write(
+        completions.stop_reason(reasons, names_tool=names_tool)
+    )
+    return stopped

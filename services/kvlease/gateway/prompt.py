@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 import msgspec
 
+from kvlease.client import completions
 from kvlease.gateway import identity
 from kvlease.gateway.body import Members, parse, read
 from kvlease.gateway.errors import bad_request
 from kvlease.gateway.http.message import Request
 
-CHAT = "/v1/chat/completions"
+CHAT = completions.CHAT
 COMPLETIONS = "/v1/completions"
 
 _BYTES_PER_TOKEN = 4
