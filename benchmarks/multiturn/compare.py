@@ -51,7 +51,7 @@ async def hold_all(args: argparse.Namespace, stacks: Sequence[Stack], legs: Sequ
             await sweep(every, options.plan(args), add=log.add, say=say)
         for leg in [leg for leg in every if leg.reuses]:  # pressure last: stock's pool stays full for some minutes
             if IDLE in legs:
-                scene = Scene(args.idle_conversations, args.idle_length, args.idle_seconds, leg.stack.facts["haste"])
+                scene = Scene(args.idle_conversations, args.idle_length, args.idle, leg.stack.facts["haste"])
                 await idle(leg, scene, add=log.add, say=say)
             if PRESSURE in legs:
                 length, arrivals, patience = args.pressure_length, args.arrivals, args.bound

@@ -12,6 +12,7 @@ from benchmarks.multiturn.shapes import SHAPES
 from benchmarks.multiturn.stacks import Serving
 from benchmarks.multiturn.sweep import Plan
 from kvlease.local import install, model
+from kvlease.rpc.options import length
 
 _PATIENCE = {"cpu": 1.0, "cuda": 0.05}  # seconds; a machine of two busy cores is not to decide what is shown
 
@@ -27,7 +28,7 @@ def add_serving(parser: argparse.ArgumentParser) -> None:
     option("--blocks", type=int, metavar="N", help="KV blocks in decode's pool; default: what fits")
     option("--memory", type=float, default=0.9, metavar="SHARE", help="of each GPU; default 0.9")
     option("--context", type=int, default=26_000, metavar="TOKENS", help="longest prompt and answer; default 26000")
-    option("--added-wait", type=float, metavar="S", help="seconds that the control plane may add to a request")
+    option("--wait", type=length, metavar="TIME", help="most that the control plane may add to a request")
     option("--haste", type=float, default=1.0, metavar="N", help="kept KV lives for an N-th of the usual time")
     more = "one of kv_connector_extra_config more, its value as JSON"
     option("--connector", action="append", default=[], metavar="NAME=VALUE", help=more)
@@ -41,7 +42,7 @@ def serving(args: argparse.Namespace, stack: str) -> Serving:
     prefill, _, decode = (args.gpus or "").partition("/")
     if args.gpus and not (prefill and decode):
         raise ValueError(f"--gpus {args.gpus!r} does not name devices of prefill and of decode, such as 0/1")
-    patience = _PATIENCE["cuda" if args.gpus else "cpu"] if args.added_wait is None else args.added_wait
+    patience = _PATIENCE["cuda" if args.gpus else "cpu"] if args.wait is None else args.wait
     return Serving(
         stack=stack,
         model=models.find(args.model, cache=model.default_cache(), load_format=args.load_format),
@@ -66,7 +67,7 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
     option("--turns", type=int, default=2, metavar="N", help="of a conversation, the last one timed; default 2")
     option("--message", type=int, default=256, metavar="N", help="tokens that each later turn adds; default 256")
     option("--answer", type=int, default=16, metavar="N", help="tokens of an answer; default 16")
-    option("--think", type=float, default=0.2, metavar="S", help="seconds between two turns; default 0.2")
+    option("--think", type=length, default="200ms", metavar="TIME", help="between two turns; default 200ms")
     option("--concurrency", type=int, default=1, metavar="N", help="conversations at a time; default 1")
     option("--seed", default="kvlease", help="of the prompts")
 
@@ -90,10 +91,10 @@ def add_legs(parser: argparse.ArgumentParser) -> None:
     option = parser.add_argument_group("pressure and idle").add_argument
     option("--pressure-length", type=int, default=8_000, metavar="N", help="tokens of each conversation; default 8000")
     option("--arrivals", type=int, default=3, metavar="N", help="new ones before and after; default 3")
-    option("--bound", type=float, default=30.0, metavar="S", help="seconds that one may wait for a token; default 30")
+    option("--bound", type=length, default="30s", metavar="TIME", help="longest wait for a token; default 30s")
     option("--idle-length", type=int, default=2_000, metavar="N", help="tokens of each conversation; default 2000")
     option("--idle-conversations", type=int, default=32, metavar="N", help="half of them return once; default 32")
-    option("--idle-seconds", type=float, default=600.0, metavar="S", help="to be played with --haste; default 600")
+    option("--idle", type=length, default="10m", metavar="TIME", help="to be played with --haste; default 10m")
 
 
 def _numbers(text: str) -> list[int]:

@@ -13,6 +13,7 @@ from benchmarks.multiturn import cuda
 from benchmarks.multiturn.cuda import Cuda, CudaEngine
 from benchmarks.multiturn.models import Model
 from kvlease.client.errors import ModelNotFound, Unavailable
+from kvlease.client.lengths import written
 from kvlease.client.sync import Client
 from kvlease.client.types import RouteMode
 from kvlease.local import install, page, ports
@@ -147,7 +148,7 @@ def _launches(serving: Serving, control: ControlPlane | None, found: Sequence[in
             prefix_caching=role is Role.DECODE,
             connector={**lifetime, **serving.connector},
             arguments=[*named, "--max-model-len", str(serving.context), *serving.arguments],
-            environment={"KVLEASE_WAIT": str(serving.patience)} if control else {},
+            environment={"KVLEASE_WAIT": written(serving.patience)} if control else {},
         )
         for role, http_port, side_port in zip((Role.PREFILL, Role.DECODE), found[:2], found[2:], strict=True)
     ]
@@ -161,14 +162,14 @@ def _engine(serving: Serving, launch: Launch, logs: Path) -> Engine:
 
 def _services(serving: Serving, control: ControlPlane, gateway: str, logs: Path) -> list[Process]:
     """Each in a process of its own."""
-    patience = str(serving.patience)
+    patience = written(serving.patience)
     ttls = [text for flag, ttl in _TTLS.items() for text in (flag, f"{ttl / serving.haste:g}s")]
     commands = {
         "registry": ["--listen", control.registry, *ttls],
         "router": ["--listen", control.router, "--registry", control.registry, "--wait", patience],
         "gateway": [
             *("--listen", gateway, "--router", control.router, "--registry", control.registry),
-            *("--added-wait", patience),
+            *("--wait", patience),
             *serving.gateway,
         ],
     }

@@ -13,9 +13,9 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
 VERSION = os.environ.get("KVLEASE_TEST_VLLM", "0.29.0")
 SMALL = [
-    *("--legs", "sweep,idle,pressure", "--lengths", "450,700", "--rounds", "1", "--answer", "4", "--think", "0.5"),
+    *("--legs", "sweep,idle,pressure", "--lengths", "450,700", "--rounds", "1", "--answer", "4", "--think", "500ms"),
     *("--blocks", "64", "--context", "4096", "--haste", "60"),
-    *("--pressure-length", "600", "--arrivals", "2", "--bound", "3", "--idle-length", "300"),
+    *("--pressure-length", "600", "--arrivals", "2", "--bound", "3s", "--idle-length", "300"),
     *("--idle-conversations", "4"),
 ]
 

@@ -28,7 +28,7 @@ class Parrot:
 def plan(*arguments: str) -> Plan:
     parser = argparse.ArgumentParser()
     options.add_plan(parser)
-    return options.plan(parser.parse_args(["--think", "0", "--message", "20", "--answer", "4", *arguments]))
+    return options.plan(parser.parse_args(["--think", "0s", "--message", "20", "--answer", "4", *arguments]))
 
 
 def legs(*names: str) -> list[Leg]:

@@ -110,8 +110,8 @@ def test_commands_speak_for_their_tenant(run: Run, registry: FakeRegistry, capsy
 @pytest.mark.parametrize(
     ("words", "advice"),
     [
-        (("engines", "--registry", "127.0.0.1:1", "--timeout", "0.1"), "--registry HOST:PORT"),
-        (("tickets", "--router", "127.0.0.1:1", "--timeout", "0.1"), "--router HOST:PORT"),
+        (("engines", "--registry", "127.0.0.1:1", "--timeout", "100ms"), "--registry HOST:PORT"),
+        (("tickets", "--router", "127.0.0.1:1", "--timeout", "100ms"), "--router HOST:PORT"),
     ],
 )
 def test_where_nobody_answers_the_message_says_what_to_do(
@@ -128,7 +128,7 @@ def test_where_nobody_answers_the_message_says_what_to_do(
 def test_a_registry_that_does_not_answer_in_time_fails(run: Run, registry: FakeRegistry, capsys: Capture) -> None:
     registry.freeze()
 
-    assert run("engines", "--timeout", "0.05") == 1
+    assert run("engines", "--timeout", "50ms") == 1
 
     assert "--timeout" in capsys.readouterr().err
 

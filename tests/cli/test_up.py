@@ -109,7 +109,7 @@ def test_engines_that_are_not_installed_are_refused_with_what_to_do(
         (("--gateway", "0.0.0.0:8440"), "--insecure"),
         (("--registry", "nowhere"), "no listen address"),
         (("--prefill", "0"), "no number from 1 on"),
-        (("--added-wait", "0"), "must be above 0"),
+        (("--wait", "0s"), "must be above 0"),
         (("--vllm", "0.1.0"), "0.29.0"),
     ],
 )

@@ -23,7 +23,7 @@ from tests.connector.requests import (
     terms,
 )
 
-SETTINGS = Settings.of({"bidirectional_kv_xfer": True}, {"KVLEASE_WAIT": "0.05"})
+SETTINGS = Settings.of({"bidirectional_kv_xfer": True}, {"KVLEASE_WAIT": "50ms"})
 ONE_WAY = Settings.of({}, {})
 
 

@@ -17,7 +17,7 @@ from tests.connector.plane import CLAIM, Registry, Router
 from tests.connector.requests import DECODE, LAYOUT, PREFILL, Request, engine, seal, terms
 
 Link = Callable[..., Linked]
-SETTINGS = Settings.of({"bidirectional_kv_xfer": True}, {"KVLEASE_WAIT": "0.05"})
+SETTINGS = Settings.of({"bidirectional_kv_xfer": True}, {"KVLEASE_WAIT": "50ms"})
 PROMPT = range(1000)
 
 

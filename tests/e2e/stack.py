@@ -24,7 +24,7 @@ DEFERRED = "vllm:num_requests_waiting"
 TOLERANCE = 1e-3  # between log-probabilities with and without reuse
 Options: TypeAlias = Mapping[str, Any]
 NO_OPTIONS: Options = MappingProxyType({})
-PATIENT = {"KVLEASE_WAIT": "2"}  # two loaded cores must not turn a rule into a timing
+PATIENT = {"KVLEASE_WAIT": "2s"}  # two loaded cores must not turn a rule into a timing
 ANSWERED_TTL = 10.0  # seconds that a lease lives after an answer
 
 
@@ -150,9 +150,9 @@ def running(
     logs.mkdir(parents=True, exist_ok=True)
     registry_port, router_port, gateway_port, *engine_ports = ports.free(7)
     registry = Service("registry", registry_port, ["--answered-ttl", f"{ANSWERED_TTL:g}s"], logs)
-    router = Service("router", router_port, ["--registry", registry.address, "--wait", "1"], logs)
+    router = Service("router", router_port, ["--registry", registry.address, "--wait", "1s"], logs)
     addresses = ["--router", router.address, "--registry", registry.address]
-    gateway = Service("gateway", gateway_port, [*addresses, "--added-wait", "2"], logs)
+    gateway = Service("gateway", gateway_port, [*addresses, "--wait", "2s"], logs)
     control = ControlPlane(registry.address, router.address)
     installation, folder = install.find(version), model.ensure(model.default_cache())
 

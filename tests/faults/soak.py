@@ -15,6 +15,7 @@ from pathlib import Path
 
 import aiohttp
 
+from kvlease.rpc.options import length
 from kvlease.sim.conversations.driver import Driver
 from kvlease.sim.conversations.plan import Plan
 from kvlease.sim.conversations.record import Record
@@ -25,7 +26,7 @@ from tests.faults.world import Size, World
 SETTLE = 100.0  # seconds: leases of which nobody heard the end expire, and blocks of hung reads leave quarantine
 WARM = 10.0  # seconds without faults at the beginning
 COOL = 8.0  # seconds without new faults at the end
-ENGINE = ("--blocks", "16384", "--token-time", "0.02", "--log-format", "json")
+ENGINE = ("--blocks", "16384", "--token-time", "20ms", "--log-format", "json")
 
 
 async def soak(
@@ -70,13 +71,13 @@ def _write(logs: Path, records: Sequence[Record], done: Sequence[Trouble]) -> No
 def main() -> int:
     """Returns 1 if a rule was broken."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults.soak", description=__doc__)
-    parser.add_argument("--duration", type=float, default=300.0, metavar="S")
+    parser.add_argument("--duration", type=length, default="5m", metavar="TIME")
     parser.add_argument("--conversations", type=int, default=1000, metavar="N", help="at a time")
-    parser.add_argument("--think", type=float, default=15.0, metavar="S", help="mean time between turns")
+    parser.add_argument("--think", type=length, default="15s", metavar="TIME", help="mean time between turns")
     parser.add_argument("--aborts", type=float, default=0.03, metavar="SHARE", help="of turns whose client leaves")
     parser.add_argument("--prefill", type=int, default=2, metavar="N")
     parser.add_argument("--decode", type=int, default=4, metavar="N")
-    parser.add_argument("--wait", type=float, default=1.0, metavar="S", help="for the control plane's answers")
+    parser.add_argument("--wait", type=length, default="1s", metavar="TIME", help="for the control plane's answers")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--logs", type=Path, help="folder; a temporary one if none is named")
     given = parser.parse_args()

@@ -14,6 +14,7 @@ from typing import Any
 
 import aiohttp
 
+from kvlease.client.lengths import written
 from kvlease.local import page, ports
 from kvlease.local.process import Process
 
@@ -63,10 +64,10 @@ class World:
         ]
         commands = {
             "registry": _service("registry", registry, *REGISTRY),
-            "router": _service("router", router, "--registry", registry, "--wait", f"{size.wait:g}"),
+            "router": _service("router", router, "--registry", registry, "--wait", written(size.wait)),
             "gateway": _service(
                 *("gateway", gateway, "--router", router, "--registry", registry),
-                *("--added-wait", f"{2 * size.wait:g}"),
+                *("--wait", written(2 * size.wait)),
             ),
         }
         for role, count in (("prefill", size.prefill), ("decode", size.decode)):
@@ -76,7 +77,7 @@ class World:
             commands[role] = _engines(*place, *plane, *caching, *size.engine)
         environment = os.environ | {
             "KVLEASE_TICKET_KEY": secrets.token_hex(16),
-            "KVLEASE_WAIT": f"{size.wait:g}",
+            "KVLEASE_WAIT": written(size.wait),
             "PYTHONUNBUFFERED": "1",
         }
         self.processes = {

@@ -56,7 +56,7 @@ async def running(**settings: Any) -> AsyncIterator[Stack]:
     stack.register("prefill", stack.prefill, EngineRole.PREFILL)
     stack.register("decode", stack.decode, EngineRole.DECODE)
     with stack.registry, stack.router:
-        told: dict[str, Any] = {"listen": "127.0.0.1:0", "grace": 0.2, "added_wait": 2.0} | settings
+        told: dict[str, Any] = {"listen": "127.0.0.1:0", "grace": 0.2, "wait": 2.0} | settings
         made = Settings(**told, router=stack.router.address, registry=stack.registry.address)
         try:
             async with (

@@ -257,7 +257,7 @@ async def test_turns_are_served_without_a_router(stack: Stack) -> None:
 
 async def test_a_frozen_router_costs_its_budget_and_soon_nothing() -> None:
     """Case 19."""
-    async with running(added_wait=0.02) as stack:
+    async with running(wait=0.02) as stack:
         stack.router.freeze()
 
         responses = [await stack.chat() for _ in range(8)]
@@ -267,7 +267,7 @@ async def test_a_frozen_router_costs_its_budget_and_soon_nothing() -> None:
 
 
 async def test_a_ticket_that_cannot_be_completed_holds_the_answer_no_longer_than_the_budget() -> None:
-    async with running(added_wait=0.1) as stack:
+    async with running(wait=0.1) as stack:
         stack.decode.gate.clear()
         asked = asyncio.create_task(stack.chat(stream=True))
         await stack.decode.request()

@@ -17,7 +17,7 @@ from kvlease.gateway.settings import Settings
     [
         (["--listen", "0.0.0.0:1"], "--insecure"),
         (["--listen", "here"], "no listen address"),
-        (["--added-wait", "0"], "added_wait must be above 0"),
+        (["--wait", "0s"], "wait must be above 0"),
         (["--retries", "-1"], "must not be negative"),
         (["--body-bytes", "0"], "body_bytes must be positive"),
     ],

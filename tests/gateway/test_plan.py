@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from kvlease.client.breaker import TRIP_AFTER, Breaker
 from kvlease.client.errors import (
     DeadlineExceeded,
     Internal,
@@ -15,7 +16,6 @@ from kvlease.client.errors import (
     TenantLimit,
     Unavailable,
 )
-from kvlease.gateway.breaker import Breaker
 from kvlease.gateway.budget import Budget
 from kvlease.gateway.directory import Directory
 from kvlease.gateway.errors import ApiError
@@ -73,7 +73,7 @@ class Planning:
         if known:
             self.directory.update([registry_pb2.EngineStatus(engine=ENGINE, healthy=True)])
         self.budget = Budget(0.05, self.clock)
-        self.planner = Planner(self.router, self.directory, Breaker(failures=2, clock=self.clock))
+        self.planner = Planner(self.router, self.directory, Breaker(self.clock))
 
     async def plan(self, model: str = "m", *exclude: tuple[str, str], **body: object) -> Plan:
         return await self.planner.plan(
@@ -128,7 +128,7 @@ async def test_a_router_that_does_not_answer_is_soon_left_alone() -> None:
     for _ in range(5):
         await planning.plan()
 
-    assert len(planning.router.asked) == 2
+    assert len(planning.router.asked) == TRIP_AFTER
 
 
 async def test_a_router_that_refuses_has_answered() -> None:

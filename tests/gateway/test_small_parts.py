@@ -1,8 +1,7 @@
-"""Breaker, budget, renewals, outcomes, metrics: each alone."""
+"""Budget, renewals, outcomes, metrics: each alone."""
 
 import pytest
 
-from kvlease.gateway.breaker import Breaker
 from kvlease.gateway.budget import Budget
 from kvlease.gateway.metrics import Metrics
 from kvlease.gateway.outcome import finish_reasons, stop_reason
@@ -14,32 +13,6 @@ from tests.support.clock import FakeClock
 @pytest.fixture
 def clock() -> FakeClock:
     return FakeClock()
-
-
-def test_a_breaker_opens_after_failures_in_a_row(clock: FakeClock) -> None:
-    breaker = Breaker(failures=2, clock=clock)
-
-    breaker.failed()
-    breaker.succeeded()
-    breaker.failed()
-    assert breaker.allows()
-    breaker.failed()
-    assert not breaker.allows()
-
-
-def test_an_open_breaker_lets_one_call_through_per_rest(clock: FakeClock) -> None:
-    breaker = Breaker(failures=1, rest=1.0, clock=clock)
-    breaker.failed()
-
-    clock.advance(1.0)
-    assert (breaker.allows(), breaker.allows()) == (True, False)
-    breaker.failed()
-    assert not breaker.allows()
-
-    clock.advance(1.0)
-    assert breaker.allows()
-    breaker.succeeded()
-    assert breaker.allows()
 
 
 def test_a_budget_is_spent_only_while_something_is_waited_for(clock: FakeClock) -> None:

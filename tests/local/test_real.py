@@ -48,7 +48,7 @@ class Up:
 
 
 def test_it_serves_any_client_starts_again_what_dies_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    options = ["--engines", "cpu", "--vllm", VERSION, "--json", "--added-wait", "1", "--logs", str(tmp_path)]
+    options = ["--engines", "cpu", "--vllm", VERSION, "--json", "--wait", "1s", "--logs", str(tmp_path)]
     command = [sys.executable, "-m", "kvlease.cli", "up", *options, *ANYWHERE]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         up = Up(process)

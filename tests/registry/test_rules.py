@@ -11,7 +11,6 @@ from kvlease.registry.lease import Conversation, EngineRef, Handle, Kind, Lease,
 from kvlease.registry.roll import Roll
 from kvlease.registry.rules import Rules, Timing
 from kvlease.registry.session import Credential, Engine, Session
-from kvlease.registry.settings import seconds, written
 from kvlease.registry.value import LeastRecentlyRenewed, LikelyReturn
 from tests.registry.digests import STRIDE, chain, prompt
 
@@ -106,17 +105,3 @@ def test_a_roll_is_entered_anywhere_and_keeps_its_order(stays: list[bool], after
     left = [x for x, stay in zip(leases, stays, strict=True) if stay]
     assert len(roll) == len(left)
     assert list(roll.after(after)) == [x for x in left if x.seq > after]
-
-
-@pytest.mark.parametrize(
-    ("text", "length"), [("12s", 12.0), ("500ms", 0.5), ("8m", 480.0), ("1h", 3600.0), ("1.5s", 1.5)]
-)
-def test_lengths_are_written_with_their_unit(text: str, length: float) -> None:
-    assert seconds(text) == length
-    assert seconds(written(length)) == length
-
-
-@pytest.mark.parametrize("text", ["", "12", "s", "-1s", "1 s", "1d", "1e3s", "nan"])
-def test_other_lengths_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="no length of time"):
-        seconds(text)

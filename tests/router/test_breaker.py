@@ -3,7 +3,7 @@
 import pytest
 from structlog.testing import capture_logs
 
-from kvlease.router.breaker import PAUSE, TRIP_AFTER, Breaker
+from kvlease.client.breaker import PAUSE, TRIP_AFTER, Breaker
 from kvlease.router.errors import RegistryUnreachable
 from kvlease.router.guard import GuardedRegistry
 from kvlease.router.registry import RegistryRefused

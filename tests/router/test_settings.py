@@ -39,12 +39,9 @@ def test_a_key_is_random_unless_given_and_never_shown() -> None:
 
 
 def test_the_command_line_sets_what_it_names() -> None:
-    settings = settings_from(
-        given(
-            "--listen", "127.0.0.1:0", "--registry", "r:1", "--wait", "0.1", "--tickets", "5", "--overload-backlog", "3"
-        ),
-        {},
-    )
+    options = ["--listen", "127.0.0.1:0", "--registry", "r:1", "--wait", "100ms", "--tickets", "5"]
+
+    settings = settings_from(given(*options, "--overload-backlog", "3"), {})
 
     assert (settings.listen, settings.registry, settings.wait, settings.tickets) == ("127.0.0.1:0", "r:1", 0.1, 5)
     assert settings.overload.backlog == 3

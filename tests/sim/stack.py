@@ -7,6 +7,7 @@ from typing import Any
 
 import aiohttp
 
+from kvlease.client.lengths import written
 from kvlease.connector.settings import Settings as ConnectorSettings
 from kvlease.gateway import service as gateway
 from kvlease.gateway.settings import Settings as GatewaySettings
@@ -29,7 +30,7 @@ NOWHERE = "127.0.0.1:1"
 
 def connector(*, registry: str = NOWHERE, router: str = NOWHERE, wait: float = 2.0) -> ConnectorSettings:
     """Returns a connector's settings that wait longer for the control plane than a busy machine needs."""
-    extra = {"kvlease_registry": registry, "kvlease_router": router, "kvlease_wait": wait}
+    extra = {"kvlease_registry": registry, "kvlease_router": router, "kvlease_wait": written(wait)}
     return ConnectorSettings.of(extra | {"bidirectional_kv_xfer": True}, {})
 
 
@@ -80,7 +81,7 @@ async def running(*, prefill: int = 1, decode: int = 1, timing: Timing = QUICK, 
         engines = [engine("prefill", connector=plane, **told) for _ in range(prefill)]
         engines += [engine("decode", connector=plane, **told) for _ in range(decode)]
         settings = GatewaySettings(
-            listen="127.0.0.1:0", router=routing.address, registry=leasing.address, added_wait=2.0, grace=0.2
+            listen="127.0.0.1:0", router=routing.address, registry=leasing.address, wait=2.0, grace=0.2
         )
         async with Fleet(engines) as fleet, gateway.create(settings) as front, aiohttp.ClientSession() as http:
             await until(lambda: all(instance.engine.connector.link.connected for instance in fleet.instances))

@@ -37,7 +37,7 @@ def test_several_engines_have_ports_in_a_row_and_names_of_their_own() -> None:
 
 
 def test_the_environment_of_a_real_engine_is_understood() -> None:
-    [one] = settings(KVLEASE_REGISTRY="r:1", KVLEASE_ROUTER="q:2", KVLEASE_ENGINE_ID="e", KVLEASE_WAIT="0.2")
+    [one] = settings(KVLEASE_REGISTRY="r:1", KVLEASE_ROUTER="q:2", KVLEASE_ENGINE_ID="e", KVLEASE_WAIT="200ms")
 
     connector = one.connector
     assert (connector.registry, connector.router, connector.engine_id, connector.wait) == ("r:1", "q:2", "e", 0.2)
@@ -61,7 +61,6 @@ def test_others_may_know_it_by_another_name() -> None:
         ("--count", "0"),
         ("--block-size", "48"),
         ("--blocks", "1"),
-        ("--token-time", "-1"),
         ("--max-num-seqs", "0"),
         ("--host", "0.0.0.0"),
     ],

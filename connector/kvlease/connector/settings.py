@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from kvlease.client import lengths
 from kvlease.connector.prefix import DigestKey
 
 DEFAULT_DIGEST_KEY = "kvlease"  # tells nobody's tokens only where nobody else can call the registry
@@ -27,7 +28,7 @@ class Settings:
         http_url: Base URL under which gateways reach this engine's OpenAI server (`KVLEASE_HTTP_URL`).
         engine_id: Stable name (`KVLEASE_ENGINE_ID`); empty: host and port of NIXL's side channel.
         digest_key: Secret shared by all engines (`KVLEASE_DIGEST_KEY`).
-        wait: Seconds that a request may wait for the control plane in all (`KVLEASE_WAIT`).
+        wait: Seconds that a request may wait for the control plane in all (`KVLEASE_WAIT`, such as "50ms").
         free_watermark: Share of the KV blocks that is kept free of leases (`KVLEASE_FREE_WATERMARK`).
         recompute_threshold: Fewer tokens than this are computed rather than read (`kv_recompute_threshold`).
         bidirectional: Keep KV for later turns, and read it back (`bidirectional_kv_xfer`).
@@ -64,7 +65,7 @@ class Settings:
             http_url=_url("KVLEASE_HTTP_URL", get("KVLEASE_HTTP_URL", "http://127.0.0.1:8000")),
             engine_id=get("KVLEASE_ENGINE_ID", ""),
             digest_key=key,
-            wait=_number("KVLEASE_WAIT", get("KVLEASE_WAIT", "0.05"), most=10.0),
+            wait=_length("KVLEASE_WAIT", get("KVLEASE_WAIT", "50ms"), most=10.0),
             free_watermark=_number("KVLEASE_FREE_WATERMARK", get("KVLEASE_FREE_WATERMARK", "0.05"), most=1.0),
             recompute_threshold=_tokens("kv_recompute_threshold", extra.get("kv_recompute_threshold", 64)),
             bidirectional=_flag("bidirectional_kv_xfer", extra.get("bidirectional_kv_xfer", False)),
@@ -97,6 +98,16 @@ def _tokens(name: str, value: Any) -> int:
 def _flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise SettingsError(f"{name} must be true or false, not {value!r}")
+    return value
+
+
+def _length(name: str, text: str, *, most: float) -> float:
+    try:
+        value = lengths.seconds(text)
+    except ValueError as error:
+        raise SettingsError(f"{name}: {error}") from None
+    if value > most:
+        raise SettingsError(f"{name} must be at most {lengths.written(most)}, not {text}")
     return value
 
 

@@ -7,7 +7,9 @@ from typing import Protocol, TypeAlias
 
 from kvlease.client.channel import DEFAULT_REGISTRY, DEFAULT_ROUTER
 from kvlease.client.errors import DeadlineExceeded, KvleaseError, Unavailable, Unimplemented
+from kvlease.client.lengths import written
 from kvlease.client.sync import Client
+from kvlease.rpc.options import length
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 - it has no other name
 Run: TypeAlias = Callable[[argparse.Namespace], int]
@@ -45,7 +47,7 @@ def add_connection(parser: argparse.ArgumentParser, server: str, *, environ: Map
         f"--{server}", dest="address", default=default, metavar="HOST:PORT", help=f"${variable}, or {default}"
     )
     parser.add_argument("--tenant", default=environ.get("KVLEASE_TENANT", ""), help="$KVLEASE_TENANT, or the default")
-    parser.add_argument("--timeout", type=float, default=TIMEOUT, metavar="SECONDS", help=f"default {TIMEOUT:g}")
+    parser.add_argument("--timeout", type=length, default=TIMEOUT, metavar="TIME", help=f"default {written(TIMEOUT)}")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(server=server)
 

@@ -44,7 +44,7 @@ class Services:
     registry: str
     router: str
     gateway: str
-    added_wait: float  # seconds
+    wait: float  # seconds
 
     def check(self, *, insecure: bool) -> None:
         """Raises ValueError for what is no address, or can be reached by others although nobody allowed it."""
@@ -75,7 +75,7 @@ async def serve(services: Services, engines: Callable[[ControlPlane], Fleet], te
             listen=services.gateway,
             router=control.router,
             registry=control.registry,
-            added_wait=services.added_wait,
+            wait=services.wait,
             grace=_GRACE,
         )
         async with _running(fleet, tell), gateway.create(settings) as front:
@@ -104,9 +104,7 @@ async def _control_plane(services: Services) -> AsyncIterator[ControlPlane]:
     async with (
         registry.create(RegistrySettings(listen=services.registry)) as leases,
         Server(services.registry, [leases]) as leasing,
-        router.create(
-            RouterSettings(listen=services.router, registry=leasing.address, wait=services.added_wait)
-        ) as routes,
+        router.create(RouterSettings(listen=services.router, registry=leasing.address, wait=services.wait)) as routes,
         Server(services.router, [routes]) as routing,
     ):
         yield ControlPlane(leasing.address, routing.address)
@@ -129,7 +127,7 @@ def _start(engine: Engine, tell: Tell) -> None:
 
 
 async def _until_ready(fleet: Fleet, url: str, control: ControlPlane, tell: Tell) -> None:
-    """Waits until a request would succeed: with engines of our own, until one did. Then the gateway lists models too."""
+    """Waits until a request would succeed: with engines of our own, until one did. Then the gateway lists models."""
     if fleet.engines:
         await _wait_ready(fleet, tell)
         await _until_known(fleet, control)

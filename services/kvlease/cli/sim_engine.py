@@ -11,20 +11,22 @@ from urllib.parse import urlsplit
 from kvlease.cli.command import FAILED, OK, Subparsers
 from kvlease.cli.command import add_parser as add
 from kvlease.client.channel import DEFAULT_REGISTRY, DEFAULT_ROUTER
+from kvlease.client.lengths import written
 from kvlease.connector.settings import Settings as ConnectorSettings
 from kvlease.connector.settings import SettingsError
 from kvlease.rpc import address, stop_signal
 from kvlease.rpc.logging import LogFormat, configure
+from kvlease.rpc.options import length
 from kvlease.sim.latency import Latency
 from kvlease.sim.scheduler import Limits
 from kvlease.sim.settings import ROLES, Settings
 
 _TIMES = {
-    "step": "seconds of every step of the scheduler",
-    "prefill_token": "seconds for each token of a prompt that is computed",
-    "token": "seconds of a step that decodes: the time per output token",
-    "transfer": "seconds of every read from another engine",
-    "transfer_token": "seconds for each token that is read",
+    "step": "of every step of the scheduler",
+    "prefill_token": "for each token of a prompt that is computed",
+    "token": "of a step that decodes: the time per output token",
+    "transfer": "of every read from another engine",
+    "transfer_token": "for each token that is read",
 }
 
 
@@ -32,7 +34,7 @@ def add_parser(subparsers: Subparsers) -> None:
     """Adds the subcommand."""
     examples = """
         kvlease sim-engine --role prefill --port 8100
-        kvlease sim-engine --role decode --count 4 --port 8200 --blocks 2048 --token-time 0.02
+        kvlease sim-engine --role decode --count 4 --port 8200 --blocks 2048 --token-time 20ms
         curl -d '{"freeze": 5}' http://127.0.0.1:8200/admin/faults
     """
     summary = "run simulated engines: the connector's own lease code before a pretended model"
@@ -139,7 +141,7 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
     option("--answer-tokens", type=int, default=words, metavar="N", help="of an answer that is not cut short")
     for name, meaning in _TIMES.items():
         flag = f"--{name.replace('_', '-')}-time"
-        option(flag, type=float, default=_default(Latency, name), metavar="S", help=meaning)
+        option(flag, type=length, default=written(_default(Latency, name)), metavar="TIME", help=meaning)
 
 
 def _name(environment: Mapping[str, str]) -> str:

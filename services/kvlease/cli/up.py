@@ -10,11 +10,13 @@ from kvlease.cli.command import FAILED, OK, Subparsers
 from kvlease.cli.command import add_parser as add
 from kvlease.cli.output import print_json
 from kvlease.client.channel import DEFAULT_REGISTRY, DEFAULT_ROUTER
+from kvlease.client.lengths import written
 from kvlease.local import install, model
 from kvlease.local.engine import Engine, EngineFailed
 from kvlease.local.fleet import Fleet, plan
 from kvlease.local.install import EngineUnavailable
 from kvlease.local.launch import ControlPlane, Launch, Role
+from kvlease.rpc.options import length
 
 WRONG = 2
 DEFAULT_GATEWAY = "127.0.0.1:8440"
@@ -47,8 +49,8 @@ def add_parser(subparsers: Subparsers) -> None:
     option("--vllm", choices=install.VERSIONS, default=newest, help=f"default {newest}")
     option("--no-prefill-prefix-caching", action="store_true", help="so that decode alone has a conversation's history")
     option("--blocks", type=_count, metavar="N", help="KV blocks of 128 tokens in each engine's pool; default 2048")
-    waits = "seconds that a request may wait for the control plane in all; default 0.05"
-    option("--added-wait", type=float, default=0.05, metavar="S", help=waits)
+    waits = "most that the control plane may add to a request; default 50ms"
+    option("--wait", type=length, default="50ms", metavar="TIME", help=waits)
     option("--logs", type=Path, metavar="DIR", help="where logs go; default: the user's cache folder")
     option(
         "--insecure", action="store_true", help="serve without encryption on other than this machine's own addresses"
@@ -61,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     from kvlease.cli import embedded  # noqa: PLC0415 - servers, which no other command needs
 
     try:
-        services = embedded.Services(args.registry, args.router, args.gateway, args.added_wait)
+        services = embedded.Services(args.registry, args.router, args.gateway, args.wait)
         services.check(insecure=args.insecure)
         embedded.serve_until_signal(
             services, _engines(args), _tell_json if args.json else _tell_people, logs=_logs(args)
@@ -81,7 +83,7 @@ def _engines(args: argparse.Namespace) -> Callable[[ControlPlane], Fleet]:
 
     def fit(launch: Launch) -> Launch:
         caching = launch.role is Role.DECODE or not args.no_prefill_prefix_caching
-        wait = {"KVLEASE_WAIT": str(args.added_wait)}
+        wait = {"KVLEASE_WAIT": written(args.wait)}
         return replace(launch, blocks=args.blocks, prefix_caching=caching, environment=wait)
 
     def fleet(control: ControlPlane) -> Fleet:

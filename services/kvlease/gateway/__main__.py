@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -11,11 +12,13 @@ from typing import Any
 import structlog
 import uvloop
 
+from kvlease.client.lengths import written
 from kvlease.gateway.http.limits import Limits
 from kvlease.gateway.service import create
 from kvlease.gateway.settings import Settings
 from kvlease.rpc import address, stop_signal
 from kvlease.rpc.logging import configure
+from kvlease.rpc.options import length
 
 log = structlog.get_logger()
 
@@ -60,7 +63,7 @@ def settings_from(given: argparse.Namespace) -> Settings:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="kvlease-gateway",
-        description="An OpenAI-compatible front over prefill and decode engines.",
+        description='An OpenAI-compatible front over prefill and decode engines. Times: "12s", "50ms", "1m".',
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add, defaults = parser.add_argument, Settings()
@@ -69,14 +72,16 @@ def _parser() -> argparse.ArgumentParser:
     add("--router", default=environment.get("KVLEASE_ROUTER", defaults.router), metavar="HOST:PORT")
     add("--registry", default=environment.get("KVLEASE_REGISTRY", defaults.registry), metavar="HOST:PORT")
     for name, meaning in (
-        ("added-wait", "most that the control plane may add to one try of a request, in seconds"),
-        ("connect-timeout", "seconds to connect to an engine"),
-        ("silence-timeout", "seconds for which an engine may owe an answer and send nothing"),
-        ("lease-ttl", "shortest life of an unrenewed lease, in seconds; renewed every third of it"),
-        ("memory", "seconds for which an engine is tried that the registry has forgotten"),
-        ("grace", "seconds for answers in flight to end when stopping"),
+        ("wait", "most that the control plane may add to one try of a request"),
+        ("connect-timeout", "to connect to an engine"),
+        ("silence-timeout", "how long an engine may owe an answer and send nothing"),
+        ("lease-ttl", "shortest life of an unrenewed lease; renewed every third of it"),
+        ("memory", "how long an engine is tried that the registry has forgotten"),
+        ("grace", "what answers in flight get when stopping"),
     ):
-        add(f"--{name}", type=float, default=getattr(defaults, name.replace("-", "_")), metavar="S", help=meaning)
+        default = getattr(defaults, name.replace("-", "_"))
+        shown = default if math.isinf(default) else written(default)
+        add(f"--{name}", type=length, default=shown, metavar="TIME", help=meaning)
     add("--retries", type=int, default=defaults.retries, metavar="N", help="other decode engines to try")
     add(
         "--sequential-dispatch",

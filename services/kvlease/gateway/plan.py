@@ -7,6 +7,7 @@ from typing import Protocol
 
 import structlog
 
+from kvlease.client.breaker import Breaker
 from kvlease.client.errors import (
     InvalidArgument,
     KvleaseError,
@@ -17,7 +18,6 @@ from kvlease.client.errors import (
     ResourceExhausted,
     Unauthenticated,
 )
-from kvlease.gateway.breaker import Breaker
 from kvlease.gateway.budget import Budget
 from kvlease.gateway.directory import Directory, EngineKey
 from kvlease.gateway.errors import ApiError, model_not_found, unavailable

@@ -8,10 +8,10 @@ from typing import Protocol
 
 import structlog
 
+from kvlease.client.breaker import Breaker
 from kvlease.client.engine import EngineRegistryClient, EngineRouterClient
 from kvlease.gateway.app import App, EndsConversations, Tenancy, refuse, trusting
 from kvlease.gateway.background import Background
-from kvlease.gateway.breaker import Breaker
 from kvlease.gateway.directory import Directory
 from kvlease.gateway.engines import Engines, Lists
 from kvlease.gateway.http.pool import Pool
@@ -77,7 +77,7 @@ async def assemble(
     clock: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[Gateway]:
     """Does what `create` does with any router and registry."""
-    breaker = Breaker(clock=clock)
+    breaker = Breaker(clock)
     directory = Directory(memory=settings.memory, clock=clock)
     background = Background()
     pool = Pool(clock=clock, connect_timeout=settings.connect_timeout, silence_timeout=settings.silence_timeout)

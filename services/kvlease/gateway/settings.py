@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from kvlease.gateway.http.limits import Limits
 from kvlease.rpc import address
 
-_POSITIVE = ("added_wait", "connect_timeout", "silence_timeout", "lease_ttl", "memory")
+_POSITIVE = ("wait", "connect_timeout", "silence_timeout", "lease_ttl", "memory")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +18,7 @@ class Settings:
     registry: str = "127.0.0.1:7440"
     concurrent_dispatch: bool = True
     """Decode is sent its request while prefill still works; else once prefill is done."""
-    added_wait: float = 0.05
+    wait: float = 0.05
     """Most that router and registry together may add to one try of a request."""
     retries: int = 2
     """Other decode engines that a request is sent to when one fails before it has said anything."""

@@ -5,9 +5,9 @@ from typing import Protocol
 
 import structlog
 
+from kvlease.client.breaker import Breaker
 from kvlease.client.errors import DeadlineExceeded, KvleaseError, Unavailable
 from kvlease.gateway.background import Background
-from kvlease.gateway.breaker import Breaker
 from kvlease.gateway.budget import Budget
 from kvlease.v1 import lease_pb2, router_pb2
 

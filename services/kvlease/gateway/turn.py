@@ -57,7 +57,7 @@ class Turn:
         failed: set[EngineKey] = set()
         failure: DecodeFailed | None = None
         for number in range(self._plane.settings.retries + 1):
-            budget = Budget(self._plane.settings.added_wait, self._plane.clock)
+            budget = Budget(self._plane.settings.wait, self._plane.clock)
             try:
                 attempt = await self._plan(number, failed, budget)
             except ApiError:

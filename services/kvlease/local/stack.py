@@ -40,7 +40,7 @@ def running(version: str, *, say: Callable[[str], object]) -> Iterator[Stack]:
     """
     logs = Path(mkdtemp(prefix="kvlease-"))
     options = ["--engines", "cpu", "--vllm", version, "--no-prefill-prefix-caching", "--json", "--logs", str(logs)]
-    patience = ["--added-wait", "1"]  # a busy machine is not to decide what is shown
+    patience = ["--wait", "1s"]  # a busy machine is not to decide what is shown
     places = ["--registry", _ANY, "--router", _ANY, "--gateway", _ANY]
     up = Process(
         "kvlease up",

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 
 import structlog
 
+from kvlease.client.lengths import written
 from kvlease.registry.rules import Rules, Timing
 from kvlease.registry.service import VALUES, create
-from kvlease.registry.settings import Settings, seconds, written
+from kvlease.registry.settings import Settings
 from kvlease.rpc import Server, address
 from kvlease.rpc.logging import LogFormat, configure
+from kvlease.rpc.options import length
 
 log = structlog.get_logger()
 
@@ -91,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--insecure", action="store_true", help="serve without encryption on other than this machine's own addresses")
     for names, where in ((TIMES, defaults.rules.timing), (LIVES, defaults.rules)):
         for name, meaning in names:
-            add(_flag(name), type=_time, default=written(getattr(where, name)), metavar="TIME", help=meaning)
+            add(_flag(name), type=length, default=written(getattr(where, name)), metavar="TIME", help=meaning)
     for name, meaning in COUNTS:
         add(_flag(name), type=int, default=getattr(defaults.rules, name), metavar="N", help=meaning)
     retention = "share of an engine's KV blocks that conversations may keep"
@@ -101,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     unread = "events that a watcher may leave unread"
     add("--watch-limit", type=int, default=defaults.watch_limit, metavar="N", help=unread)
     grace = "what running calls get when stopping"
-    add("--grace", type=_time, default=written(defaults.grace), metavar="TIME", help=grace)
+    add("--grace", type=length, default=written(defaults.grace), metavar="TIME", help=grace)
     add("--log-format", choices=[x.value for x in LogFormat], default=LogFormat.AUTO.value, help="how log lines look")
     add("--debug", action="store_true", help="log every lease")
     return parser
@@ -109,13 +111,6 @@ def _parser() -> argparse.ArgumentParser:
 
 def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
-
-
-def _time(text: str) -> float:
-    try:
-        return seconds(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 if __name__ == "__main__":

@@ -11,11 +11,13 @@ from typing import Any
 
 import structlog
 
+from kvlease.client.lengths import written
 from kvlease.router.overload import Overload
 from kvlease.router.service import create
 from kvlease.router.settings import Settings
 from kvlease.rpc import Server, address
 from kvlease.rpc.logging import LogFormat, configure
+from kvlease.rpc.options import length
 
 KEY_VARIABLE = "KVLEASE_TICKET_KEY"
 
@@ -66,7 +68,7 @@ def _key(file: Path | None, environment: Mapping[str, str]) -> bytes | None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="kvlease-router",
-        description="Chooses prefill and decode for a turn, and hands out tickets.",
+        description='Chooses prefill and decode for a turn, and hands out tickets. Times: "12s", "50ms", "1m".',
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add = parser.add_argument
@@ -85,13 +87,13 @@ def _parser() -> argparse.ArgumentParser:
         help=f"the key that all routers sign with (or ${KEY_VARIABLE}); random if none is given",
     )
     for name, meaning in (
-        ("wait", "most that the registry may add to a request, in seconds"),
-        ("refresh", "seconds between two looks at the engines"),
-        ("stale", "seconds for which the engines last seen are used while the registry is away"),
-        ("lifetime", "seconds for which a ticket is good"),
-        ("grace", "seconds for running calls to end when stopping"),
+        ("wait", "most that the registry may add to a request"),
+        ("refresh", "between two looks at the engines"),
+        ("stale", "how long the engines last seen are used while the registry is away"),
+        ("lifetime", "how long a ticket is good"),
+        ("grace", "what running calls get when stopping"),
     ):
-        add(f"--{name}", type=float, default=getattr(defaults, name), metavar="S", help=meaning)
+        add(f"--{name}", type=length, default=written(getattr(defaults, name)), metavar="TIME", help=meaning)
     for name, meaning in (("tickets", "turns remembered"), ("conversations", "conversations remembered")):
         add(f"--{name}", type=int, default=getattr(defaults, name), metavar="N", help=meaning)
     add(

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import structlog
 
-from kvlease.router.breaker import Breaker
+from kvlease.client.breaker import Breaker
 from kvlease.router.engine import Engine
 from kvlease.router.errors import RegistryUnreachable
 from kvlease.router.registry import Branch, Registry, RegistryRefused

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 import grpc
 
+from kvlease.client.breaker import Breaker
 from kvlease.client.engine import EngineRegistryClient
-from kvlease.router.breaker import Breaker
 from kvlease.router.dispatched import Dispatched
 from kvlease.router.fleet import Fleet
 from kvlease.router.guard import GuardedRegistry

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from vllm.v1.request import RequestStatus
 
-from kvlease.connector.scheduler import QUARANTINE
+from kvlease.connector.reads import QUARANTINE
 from kvlease.connector.turn import Answer
 from tests.connector.vllm.engine import Engine
 from tests.connector.vllm.remotes import Remote
@@ -171,7 +171,7 @@ def test_a_request_waits_for_its_answer_and_holds_up_nobody(start: Start) -> Non
 
 
 def test_when_no_answer_comes_in_time_the_request_is_computed(start: Start) -> None:
-    engine = start(kvlease_wait=0.05)
+    engine = start(kvlease_wait="50ms")
     request = engine.prefill(PROMPT)
     assert engine.step().total_num_scheduled_tokens == 0
 

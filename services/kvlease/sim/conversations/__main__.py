@@ -10,10 +10,13 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, TextIO
 
+from kvlease.client.lengths import written
+from kvlease.rpc.options import length
 from kvlease.sim.conversations.driver import Driver
 from kvlease.sim.conversations.plan import Plan
 from kvlease.sim.conversations.record import Record, summary
 
+_TIMES = ("think", "ramp", "duration", "patience")
 _BAD = ("wrong", "hung", "failed")
 
 
@@ -57,6 +60,10 @@ def _parser() -> argparse.ArgumentParser:
             parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=default)
         elif isinstance(default, tuple):
             parser.add_argument(flag, type=int, nargs=2, default=default, metavar=("LEAST", "MOST"))
+        elif field.name in _TIMES:
+            parser.add_argument(
+                flag, type=length, default=written(default) if isinstance(default, float) else None, metavar="TIME"
+            )
         else:
             kind = int if isinstance(default, int) else float
             parser.add_argument(flag, type=kind, default=default, metavar="N")

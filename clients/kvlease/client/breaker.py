@@ -1,4 +1,4 @@
-"""Spares calls the wait for a peer that is known not to answer."""
+"""Stops calling a peer that does not answer, so that not every request pays the wait for it."""
 
 from collections.abc import Callable
 
@@ -29,8 +29,10 @@ class Breaker:
         return True
 
     def succeeded(self) -> None:
+        """Counts a call that was answered, be it with a refusal."""
         self._failures = 0
 
     def failed(self) -> None:
+        """Counts a call that was not answered."""
         self._failures += 1
         self._next_trial = self._clock() + PAUSE
