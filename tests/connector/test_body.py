@@ -45,8 +45,8 @@ def test_sizes_that_are_not_named_are_one() -> None:
     assert body.decode(NixlBody(host="h").SerializeToString())["tp_size"] == 1
 
 
-@pytest.mark.parametrize(("largest", "width"), [(65535, 2), (65536, 4)])
-def test_block_ids_take_two_bytes_where_that_is_enough(largest: int, width: int) -> None:
+@pytest.mark.parametrize(("largest", "width"), [(65535, 2), (65536, 3), (1 << 24, 4)])
+def test_block_ids_take_as_few_bytes_as_the_largest_needs(largest: int, width: int) -> None:
     (group,) = NixlBody.FromString(body.encode(ADDRESS, [[0, largest]])).groups
 
     assert (group.width, len(group.ids)) == (width, 2 * width)
@@ -61,7 +61,7 @@ def test_a_handle_of_a_million_tokens_is_small() -> None:
     "bad",
     [
         b"\xff",
-        NixlBody(groups=[BlockList(width=3, ids=b"abc")]).SerializeToString(),
+        NixlBody(groups=[BlockList(width=1, ids=b"abc")]).SerializeToString(),
         NixlBody(groups=[BlockList(width=2, ids=b"abc")]).SerializeToString(),
         NixlBody(extra_json=b"{").SerializeToString(),
         NixlBody(extra_json=b"\xff\xff").SerializeToString(),

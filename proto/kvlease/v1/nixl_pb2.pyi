@@ -75,7 +75,7 @@ class BlockList(google.protobuf.message.Message):
     WIDTH_FIELD_NUMBER: builtins.int
     IDS_FIELD_NUMBER: builtins.int
     width: builtins.int
-    """Bytes per id: 2 or 4."""
+    """Bytes per id: 2, 3 or 4."""
     ids: builtins.bytes
     """The ids, little-endian, `width` bytes each."""
     def __init__(
