@@ -96,6 +96,15 @@ async def test_tokens_may_be_given_as_a_prompt(engine: Lone) -> None:
     assert told["choices"][0]["text"] == answer.text(tokens.of_prompt(list(range(50))), 3)
 
 
+async def test_the_tokens_of_an_answer_are_told_if_asked_for_and_are_certain(engine: Lone) -> None:
+    prompt = list(range(50))
+    _, told = await engine.post("/v1/completions", prompt=prompt, max_tokens=3, logprobs=1, return_token_ids=True)
+
+    [choice] = told["choices"]
+    assert choice["token_ids"] == list(tokens.encode(choice["text"]))
+    assert choice["logprobs"] == {"token_logprobs": [0.0] * 3}
+
+
 @pytest.mark.parametrize(
     ("body", "status"),
     [

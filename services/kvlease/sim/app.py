@@ -41,6 +41,8 @@ class _Body(msgspec.Struct):
     stream_options: dict[str, Any] | None = None
     kv_transfer_params: dict[str, Any] | None = None
     cache_salt: str | None = None
+    logprobs: int | bool | None = None
+    return_token_ids: bool | None = None
 
 
 _body = msgspec.json.Decoder(_Body)
@@ -136,6 +138,8 @@ class App:
             name=unique,
             model=self._settings.model,
             created=int(time.time()),
+            logprobs=bool(body.logprobs),
+            token_ids=bool(body.return_token_ids),
         )
         headers = b"x-request-id: %b\r\n" % name.encode("latin-1") if name else b""
         usage = bool((body.stream_options or {}).get("include_usage"))

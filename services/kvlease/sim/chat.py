@@ -1,6 +1,7 @@
 """Answers in OpenAI's words: as events while they come, or whole at their end."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from kvlease.sim.answer import WORD_BYTES
@@ -13,9 +14,23 @@ _MARK = "@#@#"  # stands for a word in a template, and is as long as one
 class Shape:
     """One API: the names that its answers use."""
 
-    def __init__(self, *, chat: bool, tools: bool, name: str, model: str, created: int) -> None:
-        """Takes the answer's *name*; an answer that calls a tool is put into the call's arguments."""
+    def __init__(
+        self,
+        *,
+        chat: bool,
+        tools: bool,
+        name: str,
+        model: str,
+        created: int,
+        logprobs: bool = False,
+        token_ids: bool = False,
+    ) -> None:
+        """Takes the answer's *name*; an answer that calls a tool is put into the call's arguments.
+
+        Whole completions tell *logprobs*, all of them 0, and *token_ids* on demand.
+        """
         self.chat, self.tools = chat, tools
+        self._logprobs, self._token_ids = logprobs, token_ids
         self._name = f"{'chatcmpl' if chat else 'cmpl'}-{name}"
         self._model, self._created = model, created
 
@@ -29,15 +44,17 @@ class Shape:
         kind = "chat.completion.chunk" if self.chat else "text_completion"
         return b"data: %b\n\n" % self._dump(kind, choices, more)
 
-    def whole(self, text: str, finish: Finish, **more: Any) -> bytes:
+    def whole(self, text: str, tokens: Sequence[int], finish: Finish, **more: Any) -> bytes:
         """Returns the answer in one piece."""
         if not self.chat:
-            said: dict[str, Any] = {"text": text}
+            said: dict[str, Any] = {"text": text, "logprobs": self._sure_of(tokens)}
+            if self._token_ids:
+                said["token_ids"] = list(tokens)
         elif self.tools and finish is Finish.TOOLS:
             said = {"message": {"role": "assistant", "content": None, "tool_calls": [self._call(text)]}}
         else:
             said = {"message": {"role": "assistant", "content": text}}
-        choice = {"index": 0, **said, "logprobs": None, "finish_reason": finish.value}
+        choice = {"index": 0, "logprobs": None, **said, "finish_reason": finish.value}
         return self._dump("chat.completion" if self.chat else "text_completion", [choice], more)
 
     def opening(self) -> bytes:
@@ -57,6 +74,9 @@ class Shape:
         if self.tools:
             return {"delta": {"tool_calls": [{"index": 0, "function": {"arguments": text}}]}}
         return {"delta": {"content": text}}
+
+    def _sure_of(self, tokens: Sequence[int]) -> dict[str, Any] | None:
+        return {"token_logprobs": [0.0] * len(tokens)} if self._logprobs else None
 
     def _call(self, arguments: str) -> dict[str, Any]:
         return {
@@ -115,7 +135,8 @@ class Whole:
     def end(self, request: Request, finish: Finish) -> None:
         """Sends all."""
         more: dict[str, Any] = {"usage": _usage(request), "kv_transfer_params": request.returned_params}
-        body = self._shape.whole(b"".join(self._words).decode(), finish, **more, **_wrong(request))
+        tokens = request.sequence.tokens[request.num_prompt_tokens :]
+        body = self._shape.whole(b"".join(self._words).decode(), tokens, finish, **more, **_wrong(request))
         self._reply.send(200, body, extra=self._headers + _wrong_header(request))
 
 

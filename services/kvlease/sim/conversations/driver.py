@@ -1,6 +1,7 @@
 """Runs the conversations of a plan side by side."""
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 
@@ -61,9 +62,16 @@ class Driver:
             if record.outcome is Outcome.OK:
                 history.answered(asked, text, called=turn.tools)
                 left = record.total_tokens - 1, record.ended
-            await asyncio.sleep(turn.think)
+            await self._think(turn.think)
         if self._plan.end:
             await gateway.end(name)
 
+    async def _think(self, length: float) -> None:
+        """Waits before the next turn, but not beyond the end of the run."""
+        await asyncio.sleep(max(0.0, min(length, self._end() - self.now())))
+
     def _over(self) -> bool:
-        return self._plan.duration is not None and self.now() >= self._plan.duration
+        return self.now() >= self._end()
+
+    def _end(self) -> float:
+        return math.inf if self._plan.duration is None else self._plan.duration
