@@ -55,6 +55,14 @@ engine-test: setup ## Run the tests that start real engines, on each vLLM that r
 		KVLEASE_TEST_VLLM=$$version $(PYTEST) -m engine tests/e2e; done
 	$(PYTEST) -m engine --ignore tests/e2e  # these start engines of their own: two cores carry one pair at a time
 
+.PHONY: bench
+bench: setup .venv-bench/bin/vllm-router ## Measure against peers and limits (under fifteen minutes on two quiet cores)
+	@$(BIN)/kvlease bench
+
+.venv-bench/bin/vllm-router:  # a peer, in an environment of its own
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/pip install -q vllm-router==0.1.17
+
 .PHONY: proto
 proto: proto-tools ## Generate the stubs from the .proto files
 	.venv-proto/bin/python proto/generate.py

@@ -7,13 +7,13 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from kvlease.cli import end, engines, leases, release, sim_engine, tickets, up, watch
+from kvlease.cli import bench, end, engines, leases, release, sim_engine, tickets, up, watch
 from kvlease.cli.command import FAILED, OK, Command, explain
 from kvlease.client.errors import KvleaseError
 
 INTERRUPTED = 128 + signal.SIGINT
 
-COMMANDS: tuple[Command, ...] = (up, engines, leases, tickets, end, release, watch, sim_engine)
+COMMANDS: tuple[Command, ...] = (up, engines, leases, tickets, end, release, watch, sim_engine, bench)
 
 
 def parser() -> argparse.ArgumentParser:

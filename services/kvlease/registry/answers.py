@@ -106,7 +106,7 @@ def lease(given: Shown, view: registry_pb2.LeaseView.ValueType) -> lease_pb2.Lea
         generation=given.generation,
         parent_lease_id=terms.parent_lease_id,
         ticket_id=terms.ticket_id,
-        handle=_handle(terms.handle, whole=view == registry_pb2.LEASE_VIEW_FULL),
+        handle=handle(terms.handle, whole=view == registry_pb2.LEASE_VIEW_FULL),
         remaining=duration(given.remaining),
         age=duration(given.age),
         idle=duration(given.idle),
@@ -131,7 +131,8 @@ def engine(given: EngineShown) -> registry_pb2.EngineStatus:
     )
 
 
-def _handle(given: Handle, *, whole: bool) -> lease_pb2.Handle:
+def handle(given: Handle, *, whole: bool) -> lease_pb2.Handle:
+    """Gives a handle, without digests and body unless it is wanted whole."""
     chain = given.chain
     return lease_pb2.Handle(
         engine=lease_pb2.EngineRef(engine_id=given.engine.engine_id, incarnation=given.engine.incarnation),
