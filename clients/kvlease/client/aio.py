@@ -4,6 +4,8 @@ async with Client(registry="registry:7440", router="router:7441") as client:
     turn = await client.route("my-model", conversation_id="42")
     ...
     async with client.conversation("42") as conversation:
+        async for chunk in conversation.chat(messages, model="my-model"):
+            print(chunk.text, end="")
         await run_a_slow_tool()
 """
 
@@ -11,18 +13,23 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import aclosing, asynccontextmanager
-from typing import Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 from kvlease.client import convert, requests, types
 from kvlease.client.caller import Caller
 from kvlease.client.channel import DEFAULT_REGISTRY, DEFAULT_ROUTER, WATCH_TIMEOUT
+from kvlease.client.completions import Ask
+from kvlease.client.conversation import Conversation, engines_of
 from kvlease.client.engine import EngineRegistryClient, EngineRouterClient
 from kvlease.client.errors import DeadlineExceeded, KvleaseError, Unavailable
-from kvlease.client.keeper import Conversation, Keeper
+from kvlease.client.keeper import Keeper
 from kvlease.client.renewal import HOLD_TTL, Hold, call_timeout
 from kvlease.client.retry import TIMEOUT, Attempts
 from kvlease.v1 import registry_pb2, router_pb2
 from kvlease.v1.registry_pb2_grpc import RegistryServiceStub
+
+if TYPE_CHECKING:
+    from kvlease.client import chat
 
 log = logging.getLogger(__name__)
 
@@ -48,10 +55,13 @@ class Client:
         self._router = EngineRouterClient(router, tenant=tenant)
         self._registry = EngineRegistryClient(registry, tenant=tenant)
         self._keeper = Keeper(Caller(registry, RegistryServiceStub, tenant=tenant))
+        self._engines: chat.Engines | None = None
 
     async def close(self) -> None:
         """Lets go of all conversations and closes the channels."""
         self._keeper.close()
+        if self._engines is not None:
+            await self._engines.close()
         await self._registry.close()
         await self._router.close()
 
@@ -231,7 +241,7 @@ class Client:
     @asynccontextmanager
     async def conversation(
         self, conversation_id: str, *, ttl: float = HOLD_TTL, end_on_exit: bool = False
-    ) -> AsyncGenerator[Conversation, None]:
+    ) -> AsyncGenerator["Conversation[chat.Answer]", None]:
         """Holds a conversation's leases, renewed from a thread of their own, until the block is left.
 
         The thread goes on while the event loop is blocked.
@@ -247,13 +257,17 @@ class Client:
                 conversation counts as not held until it answers.
         """
         hold = Hold(conversation_id, ttl, due=self._keeper.clock())
-        conversation = self._keeper.add(hold, *await self._first_renewal(hold))
+        self._keeper.add(hold, *await self._first_renewal(hold))
         try:
-            yield conversation
+            yield Conversation(hold, self._keeper.clock, self._serve)
         finally:
             self._keeper.remove(hold)
             if end_on_exit:
                 await self._end_quietly(conversation_id)
+
+    def _serve(self, ask: Ask) -> "chat.Answer":
+        self._engines = self._engines or engines_of(self)
+        return self._engines.serve(ask)
 
     async def _first_renewal(self, hold: Hold) -> tuple[types.Renewal | None, float]:
         """Renews for the first time; gives the result, if there was any, and when it was asked for."""

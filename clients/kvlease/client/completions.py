@@ -4,8 +4,9 @@ Pure, and shared by whoever drives turns: the gateway, which leaves values as th
 which has them as they are. So the bodies are generic in what a member's value is, and *write* makes one.
 """
 
-from collections.abc import Callable, Collection, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from kvlease.client.types import StopReason
 
@@ -58,6 +59,39 @@ _ONE_CHAT_TOKEN = _ONE_TOKEN | {"max_completion_tokens": 1}
 _TOOL_REASONS = ("tool_calls", "function_call")
 
 ValueT = TypeVar("ValueT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """One turn that an application asks for. *timeout*: seconds for all of it."""
+
+    conversation_id: str
+    model: str
+    body: Mapping[str, Any]
+    headers: Mapping[str, str]
+    timeout: float
+
+    @classmethod
+    def of(
+        cls,
+        conversation_id: str,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        model: str,
+        timeout: float,
+        headers: Mapping[str, str],
+        options: Mapping[str, Any],
+    ) -> "Ask":
+        """Puts a streamed chat request together; *options* are its other members."""
+        body = {**options, "model": model, "messages": list(messages), "stream": True}
+        return cls(conversation_id=conversation_id, model=model, body=body, headers=headers, timeout=timeout)
+
+    @property
+    def alone(self) -> bool:
+        """Prefill's KV would be of no use to decode, or it would get another prompt."""
+        body = self.body
+        truncated = body.get("truncate_prompt_tokens") or 0
+        return any(body.get(name) for name in ("prompt_logprobs", "prompt_embeds", "use_beam_search")) or truncated < 0
 
 
 def decode_leg(members: Mapping[str, ValueT], ticket: str, write: Callable[[object], ValueT]) -> dict[str, ValueT]:

@@ -44,6 +44,8 @@ INTERNAL                                 Internal
 INTERNAL           INTERNAL              ServerFault
 any other                                KvleaseError
 ================== ===================== =======================
+
+What goes wrong between the client and an engine, in `chat`, is an `EngineError`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -234,6 +236,27 @@ class ServerFault(Internal):
 
 class ClientClosed(KvleaseError):
     """The client was closed before or during the call."""
+
+
+class EngineError(KvleaseError):
+    """An engine did not answer a turn. Raised by `chat` only: no other call goes to an engine."""
+
+
+class EngineUnreachable(EngineError):
+    """No connection to the engine, or it broke before anything was said."""
+
+
+class EngineRefused(EngineError):
+    """The engine answered with an error: see `status`."""
+
+    def __init__(self, message: str, *, status: int) -> None:
+        """Keeps the HTTP status."""
+        super().__init__(message)
+        self.status = status
+
+
+class AnswerBroken(EngineError):
+    """The answer broke off, or told of an error instead of going on."""
 
 
 _Code = grpc.StatusCode

@@ -1,4 +1,4 @@
-"""The thread that renews what a client holds, and what its user sees of it.
+"""The thread that renews what a client holds.
 
 A thread of its own over a channel for threads, so that a program whose event loop is busy or blocked does not lose
 its conversations. It runs only while something is held.
@@ -22,29 +22,6 @@ log = logging.getLogger(__name__)
 Clock = Callable[[], float]
 
 
-class Conversation:
-    """A conversation that is held: its leases are renewed until the end of the `with` block."""
-
-    def __init__(self, hold: Hold, clock: Clock) -> None:
-        """Shows *hold* by *clock*."""
-        self._hold = hold
-        self._clock = clock
-
-    @property
-    def conversation_id(self) -> str:
-        return self._hold.conversation_id
-
-    @property
-    def remaining(self) -> float:
-        """Seconds for which its KV is sure to stay, if no renewal came through any more; 0 if it is not held."""
-        return self._hold.remaining(self._clock())
-
-    @property
-    def held(self) -> bool:
-        """Whether its KV is sure to be there now. False before the first lease, and True again with the next one."""
-        return self.remaining > 0
-
-
 class Keeper:
     """Renews holds in batches."""
 
@@ -62,7 +39,7 @@ class Keeper:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
-    def add(self, hold: Hold, first: Renewal | None, sent_at: float) -> Conversation:
+    def add(self, hold: Hold, first: Renewal | None, sent_at: float) -> None:
         """Renews *hold* from now on. *first* is what its first renewal, sent at *sent_at*, gave; None: no answer."""
         with self._changed:
             self._plan.add(hold)
@@ -72,7 +49,6 @@ class Keeper:
                 self._thread = threading.Thread(target=self._run, name="kvlease-keeper", daemon=True)
                 self._thread.start()
             self._changed.notify()
-        return Conversation(hold, self.clock)
 
     def remove(self, hold: Hold) -> None:
         """Lets go of *hold*: it is not renewed any more."""

@@ -4,6 +4,8 @@ with Client(registry="registry:7440", router="router:7441") as client:
     turn = client.route("my-model", conversation_id="42")
     ...
     with client.conversation("42") as conversation:
+        for chunk in conversation.chat(messages, model="my-model"):
+            print(chunk.text, end="")
         run_a_slow_tool()
 """
 
@@ -15,11 +17,13 @@ from typing import Any, Self, TypeVar
 
 import grpc
 
-from kvlease.client import convert, requests, types
+from kvlease.client import aio, convert, requests, types
 from kvlease.client.caller import Caller
 from kvlease.client.channel import DEFAULT_REGISTRY, DEFAULT_ROUTER, WATCH_TIMEOUT
+from kvlease.client.chat_sync import Answer, Chats
+from kvlease.client.conversation import Conversation
 from kvlease.client.errors import DeadlineExceeded, KvleaseError, Unavailable
-from kvlease.client.keeper import Conversation, Keeper
+from kvlease.client.keeper import Keeper
 from kvlease.client.renewal import HOLD_TTL, Hold
 from kvlease.client.retry import TIMEOUT, Attempts
 from kvlease.v1 import registry_pb2, router_pb2
@@ -44,10 +48,12 @@ class Client:
         self._router = Caller(router, RoutingServiceStub, tenant=tenant)
         self._registry = Caller(registry, RegistryServiceStub, tenant=tenant)
         self._keeper = Keeper(self._registry)
+        self._chats = Chats(aio.Client(registry=registry, router=router, tenant=tenant))
 
     def close(self) -> None:
         """Lets go of all conversations and closes the channels."""
         self._keeper.close()
+        self._chats.close()
         self._router.close()
 
     def __enter__(self) -> Self:
@@ -225,7 +231,7 @@ class Client:
     @contextmanager
     def conversation(
         self, conversation_id: str, *, ttl: float = HOLD_TTL, end_on_exit: bool = False
-    ) -> Generator[Conversation, None, None]:
+    ) -> Generator[Conversation[Answer], None, None]:
         """Holds a conversation's leases, renewed from a thread of their own, until the block is left.
 
         Args:
@@ -239,9 +245,9 @@ class Client:
                 conversation counts as not held until it answers.
         """
         hold = Hold(conversation_id, ttl, due=self._keeper.clock())
-        conversation = self._keeper.add(hold, *self._first_renewal(hold))
+        self._keeper.add(hold, *self._first_renewal(hold))
         try:
-            yield conversation
+            yield Conversation(hold, self._keeper.clock, self._chats.serve)
         finally:
             self._keeper.remove(hold)
             if end_on_exit:

@@ -81,12 +81,20 @@ class FakeRegistry(FakeServer):
         self._watches: list[_Watch] = []
 
     def add_engine(
-        self, engine_id: str, *, role: types.EngineRole = types.EngineRole.BOTH, model: str = "model"
+        self,
+        engine_id: str,
+        *,
+        role: types.EngineRole = types.EngineRole.BOTH,
+        model: str = "model",
+        http_url: str = "",
     ) -> types.EngineRef:
         """Makes an engine known; the same id again is its next incarnation, whose old leases are lost."""
         ref = types.EngineRef(engine_id, uuid.uuid4().hex)
         told = registry_pb2.Engine(
-            ref=engine_ref(ref), role=words.ENGINE_ROLE.write(role), models=[model], http_url=f"http://{engine_id}"
+            ref=engine_ref(ref),
+            role=words.ENGINE_ROLE.write(role),
+            models=[model],
+            http_url=http_url or f"http://{engine_id}",
         )
         with self._lock:
             self.engines[engine_id] = registry_pb2.EngineStatus(engine=told, healthy=True)

@@ -1,0 +1,90 @@
+"""Turns for threads: those of `kvlease.client.chat`, on an event loop of their own."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kvlease.client.aio import Client
+from kvlease.client.answer import Chunk
+from kvlease.client.completions import Ask
+from kvlease.client.conversation import engines_of
+from kvlease.client.portal import Portal
+from kvlease.client.types import PrefillReport
+
+if TYPE_CHECKING:
+    from kvlease.client import chat
+
+
+class Answer(Iterator[Chunk]):
+    """A turn's answer: to be iterated over once, by one thread, and read when that is over.
+
+    Nothing is sent before the first chunk is asked for. Whoever leaves early closes it: then both engines drop the
+    request.
+    """
+
+    def __init__(self, portal: Portal, answer: "chat.Answer") -> None:
+        """Shows *answer*, which lives on the portal's loop."""
+        self._portal = portal
+        self._answer = answer
+
+    @property
+    def report(self) -> PrefillReport | None:
+        """How the prompt's KV came about; None: not known, or decode computed it all."""
+        return self._answer.report
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """The assistant's message (of the first choice), as it goes into the next turn's messages."""
+        return self._answer.message
+
+    @property
+    def text(self) -> str:
+        """Its content so far."""
+        return self._answer.text
+
+    @property
+    def finish_reason(self) -> str | None:
+        """Why the first choice ended; None: it has not."""
+        return self._answer.finish_reason
+
+    @property
+    def usage(self) -> Mapping[str, Any] | None:
+        """What the engine counted, if `stream_options` asked for it."""
+        return self._answer.usage
+
+    def __next__(self) -> Chunk:
+        chunk = self._portal.run(self._next())
+        if chunk is None:
+            raise StopIteration
+        return chunk
+
+    def close(self) -> None:
+        """Takes the turn back unless it is over."""
+        self._portal.run(self._answer.aclose())
+
+    async def _next(self) -> Chunk | None:
+        try:
+            return await anext(self._answer)
+        except StopAsyncIteration:  # which no future can carry
+            return None
+
+
+class Chats:
+    """All turns of one client."""
+
+    def __init__(self, client: Client) -> None:
+        """Routes by *client*, which lives on the loop from then on. Starts nothing."""
+        self._client = client
+        self._portal = Portal()
+        self._engines: chat.Engines | None = None
+
+    def serve(self, ask: Ask) -> Answer:
+        """Begins a turn. Raises ImportError where the HTTP client is not installed."""
+        self._engines = self._engines or engines_of(self._client)
+        return Answer(self._portal, self._engines.serve(ask))
+
+    def close(self) -> None:
+        """Closes what was opened."""
+        if self._engines is not None:
+            self._portal.run(self._engines.close())
+            self._portal.run(self._client.close())
+            self._portal.close()

@@ -1,0 +1,81 @@
+"""What users hold: a conversation whose leases are renewed, and in which they may chat."""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from kvlease.client.completions import Ask
+from kvlease.client.renewal import Hold
+
+if TYPE_CHECKING:
+    from kvlease.client import chat
+
+TURN_TIMEOUT = 600.0
+_NONE: Mapping[str, str] = MappingProxyType({})
+
+Clock = Callable[[], float]
+AnswerT = TypeVar("AnswerT")
+
+
+class Conversation(Generic[AnswerT]):
+    """A conversation that is held: its leases are renewed until the end of the `with` block."""
+
+    def __init__(self, hold: Hold, clock: Clock, serve: Callable[[Ask], AnswerT]) -> None:
+        """Shows *hold* by *clock*; *serve* takes a turn."""
+        self._hold = hold
+        self._clock = clock
+        self._serve = serve
+
+    @property
+    def conversation_id(self) -> str:
+        return self._hold.conversation_id
+
+    @property
+    def remaining(self) -> float:
+        """Seconds for which its KV is sure to stay, if no renewal came through any more; 0 if it is not held."""
+        return self._hold.remaining(self._clock())
+
+    @property
+    def held(self) -> bool:
+        """Whether its KV is sure to be there now. False before the first lease, and True again with the next one."""
+        return self.remaining > 0
+
+    def chat(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        model: str,
+        timeout: float = TURN_TIMEOUT,
+        headers: Mapping[str, str] = _NONE,
+        **options: Any,
+    ) -> AnswerT:
+        """Runs a turn through router and engines, without a gateway; gives the answer, to be iterated over.
+
+        For the next turn append its `message` and the user's next one to *messages*: what is repeated exactly is
+        reused. Needs `kvlease[client]`, and a way to the engines.
+
+        Args:
+            messages: The whole history, as OpenAI's API takes it.
+            model: As engines call it.
+            timeout: Seconds for the whole turn.
+            headers: To be sent to both engines, such as `authorization` or `traceparent`.
+            options: Other members of the request: `max_tokens`, `tools`, `temperature`, ...
+
+        Raises (while iterating):
+            NoEngine, ModelNotFound: Nobody can serve it.
+            EngineRefused: The engine does not like the request, or all tries failed.
+            EngineUnreachable, AnswerBroken: All tries failed, or the answer broke off after it had begun.
+            DeadlineExceeded: It took longer than *timeout*.
+        """
+        return self._serve(
+            Ask.of(self.conversation_id, messages, model=model, timeout=timeout, headers=headers, options=options)
+        )
+
+
+def engines_of(routes: "chat.Routes") -> "chat.Engines":
+    """Makes what turns are served with. Raises ImportError where the HTTP client is not installed."""
+    try:
+        from kvlease.client import chat  # noqa: PLC0415 - connectors need no HTTP
+    except ModuleNotFoundError as error:
+        raise ImportError("chat() needs an HTTP client: pip install 'kvlease[client]'") from error
+    return chat.Engines(routes)
