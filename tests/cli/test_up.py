@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from openai import OpenAI
 
 from kvlease.client.engine import EngineRegistryClient
+from kvlease.client.openai import with_conversation
+from kvlease.client.sync import Client
 from kvlease.v1 import lease_pb2, registry_pb2
 
 ANYWHERE = ("--registry", "127.0.0.1:0", "--router", "127.0.0.1:0", "--gateway", "127.0.0.1:0")
@@ -68,6 +71,24 @@ async def test_it_is_ready_once_an_engine_has_come_from_elsewhere(tmp_path: Path
 
         assert stack.event("ready") == {"event": "ready", "url": listening["gateway"]}
     assert "session opened" in (tmp_path / "services.log").read_text()
+
+
+def test_simulated_engines_are_there_at_once_and_reuse(tmp_path: Path) -> None:
+    options = ("--engines", "sim", "--no-prefill-prefix-caching", "--decode", "2", "--wait", "2s")
+    with running(*ANYWHERE, *options, "--logs", str(tmp_path)) as stack:
+        router = stack.event("listening")["router"]
+        url = stack.event("ready")["url"]
+        with OpenAI(base_url=f"{url}/v1", api_key="-") as client:
+            talk = with_conversation(client, "c")
+            messages: list[Any] = [{"role": "user", "content": "Hello? Is anybody there? " * 40}]
+            said = talk.chat.completions.create(model="kvlease-tiny", messages=messages).choices[0].message.content
+            messages += [{"role": "assistant", "content": said}, {"role": "user", "content": "Who?"}]
+            talk.chat.completions.create(model="kvlease-tiny", messages=messages)
+        with Client(router=router) as services:
+            newest, *_ = services.list_tickets(conversation_id="c")
+
+    assert newest.report
+    assert newest.report.reused_tokens > 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -2,21 +2,21 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 import uvloop
 
+from kvlease.cli.beside import Engines, Tell
 from kvlease.client.aio import Client
 from kvlease.client.errors import ModelNotFound, NoEngine
 from kvlease.client.types import RouteMode
 from kvlease.gateway import service as gateway
 from kvlease.gateway.settings import Settings as GatewaySettings
 from kvlease.local import model, page
-from kvlease.local.engine import Engine, EngineFailed
-from kvlease.local.fleet import Fleet, wait_ready
+from kvlease.local.engine import EngineFailed
 from kvlease.local.launch import ControlPlane
 from kvlease.registry import service as registry
 from kvlease.registry.settings import Settings as RegistrySettings
@@ -31,10 +31,8 @@ _FIRST_REQUEST = 120.0  # seconds that the first request of all may take
 _GRACE = 5.0  # seconds that answers in flight get at the end
 
 
-class Tell(Protocol):
-    """Takes what happens: an event's name, and its data."""
-
-    def __call__(self, event: str, /, **data: object) -> None: ...
+Make: TypeAlias = Callable[[ControlPlane], Engines]
+"""What makes the engines, once it is known where the services listen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,7 @@ class Services:
                 raise ValueError(f"{listen} can be reached by others and is not encrypted: give --insecure to allow it")
 
 
-def serve_until_signal(services: Services, engines: Callable[[ControlPlane], Fleet], tell: Tell, *, logs: Path) -> None:
+def serve_until_signal(services: Services, engines: Make | None, tell: Tell, *, logs: Path) -> None:
     """Serves until SIGINT or SIGTERM, and ends all that it started; the services log to a file. Raises as `serve`."""
     logs.mkdir(parents=True, exist_ok=True)
     with (logs / "services.log").open("w") as log:
@@ -62,15 +60,15 @@ def serve_until_signal(services: Services, engines: Callable[[ControlPlane], Fle
         uvloop.run(_until_signal(services, engines, tell))
 
 
-async def serve(services: Services, engines: Callable[[ControlPlane], Fleet], tell: Tell) -> None:
-    """Serves until cancelled; engines that end are started again.
+async def serve(services: Services, engines: Make | None, tell: Tell) -> None:
+    """Serves until cancelled; engines of its own that end are started again.
 
     Raises:
         EngineFailed: an engine ended before it was ready, or gave no answer.
         OSError: an address cannot be listened on.
     """
     async with _control_plane(services) as control:
-        fleet = engines(control)
+        own = engines(control) if engines else None
         settings = GatewaySettings(
             listen=services.gateway,
             router=control.router,
@@ -78,14 +76,14 @@ async def serve(services: Services, engines: Callable[[ControlPlane], Fleet], te
             wait=services.wait,
             grace=_GRACE,
         )
-        async with _running(fleet, tell), gateway.create(settings) as front:
+        async with own.running(tell) if own else nullcontext(), gateway.create(settings) as front:
             tell("listening", registry=control.registry, router=control.router, gateway=front.url)
-            await _until_ready(fleet, front.url, control, tell)
+            await _until_ready(own, front.url, control, tell)
             tell("ready", url=front.url)
-            await _supervise(fleet, tell)
+            await (own.supervise(tell) if own else asyncio.Event().wait())
 
 
-async def _until_signal(services: Services, engines: Callable[[ControlPlane], Fleet], tell: Tell) -> None:
+async def _until_signal(services: Services, engines: Make | None, tell: Tell) -> None:
     serving = asyncio.create_task(serve(services, engines, tell))
     signalled = asyncio.create_task(stop_signal())
     await asyncio.wait({serving, signalled}, return_when=asyncio.FIRST_COMPLETED)
@@ -110,44 +108,23 @@ async def _control_plane(services: Services) -> AsyncIterator[ControlPlane]:
         yield ControlPlane(leasing.address, routing.address)
 
 
-@asynccontextmanager
-async def _running(fleet: Fleet, tell: Tell) -> AsyncIterator[None]:
-    try:
-        for engine in fleet:
-            engine.log.unlink(missing_ok=True)
-            _start(engine, tell)
-        yield
-    finally:
-        await asyncio.to_thread(fleet.stop)
-
-
-def _start(engine: Engine, tell: Tell) -> None:
-    pid = engine.start()
-    tell("engine started", name=engine.name, url=engine.url, pid=pid, log=str(engine.log))
-
-
-async def _until_ready(fleet: Fleet, url: str, control: ControlPlane, tell: Tell) -> None:
+async def _until_ready(own: Engines | None, url: str, control: ControlPlane, tell: Tell) -> None:
     """Waits until a request would succeed: with engines of our own, until one did. Then the gateway lists models."""
-    if fleet.engines:
-        await _wait_ready(fleet, tell)
-        await _until_known(fleet, control)
+    if own:
+        await own.ready(tell)
+        await _until_known(own, control)
         await asyncio.to_thread(_first_request, f"{url}/v1/completions")
     else:
         tell("waiting", registry=control.registry, router=control.router)
     await _until(lambda: asyncio.to_thread(page.answers, f"{url}/health"))
 
 
-async def _wait_ready(engines: Fleet | list[Engine], tell: Tell) -> None:
-    await asyncio.to_thread(wait_ready, engines, tell=lambda engine: tell("engine ready", name=engine.name))
-
-
-async def _until_known(fleet: Fleet, control: ControlPlane) -> None:
+async def _until_known(own: Engines, control: ControlPlane) -> None:
     """Waits until the registry lists all engines, and the router, which looks now and then, uses both kinds."""
-    names = {engine.name for engine in fleet}
 
     async def known() -> bool:
         listed = {engine.ref.engine_id for engine in await client.list_engines()}
-        return names <= listed and await _routes_both(client)
+        return listed.issuperset(own.names) and await _routes_both(client)
 
     async with Client(registry=control.registry, router=control.router) as client:
         try:
@@ -175,14 +152,3 @@ def _first_request(url: str) -> None:
         page.post(url, {"model": model.NAME, "prompt": "kvlease", "max_tokens": 1}, timeout=_FIRST_REQUEST)
     except OSError as error:
         raise EngineFailed(f"the first request was not answered: {error}") from error
-
-
-async def _supervise(fleet: Fleet, tell: Tell) -> None:
-    """Starts engines again that end, on their ports, for as long as they get ready."""
-    while True:
-        await asyncio.sleep(_POLL)
-        for engine in fleet:
-            if not engine.running:
-                tell("engine ended", name=engine.name, log=str(engine.log))
-                _start(engine, tell)
-                await _wait_ready([engine], tell)

@@ -2,9 +2,9 @@
 
 import argparse
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kvlease.cli.command import FAILED, OK, Subparsers
 from kvlease.cli.command import add_parser as add
@@ -17,6 +17,9 @@ from kvlease.local.fleet import Fleet, plan
 from kvlease.local.install import EngineUnavailable
 from kvlease.local.launch import ControlPlane, Launch, Role
 from kvlease.rpc.options import length
+
+if TYPE_CHECKING:
+    from kvlease.cli import embedded
 
 WRONG = 2
 DEFAULT_GATEWAY = "127.0.0.1:8440"
@@ -35,20 +38,23 @@ def add_parser(subparsers: Subparsers) -> None:
     """Adds the subcommand."""
     examples = """
         kvlease up
+        kvlease up --engines sim
         kvlease up --engines cpu
-        kvlease up --engines cpu --prefill 1 --decode 2 --vllm 0.29.0 --no-prefill-prefix-caching
+        kvlease up --engines cpu --prefill 1 --decode 2 --vllm 0.32.0 --no-prefill-prefix-caching
     """
     parser = add(subparsers, "up", "run registry, router and gateway, until Ctrl-C", run, examples=examples)
-    option, newest = parser.add_argument, install.VERSIONS[-1]
+    option = parser.add_argument
     option("--gateway", default=DEFAULT_GATEWAY, metavar="HOST:PORT", help=f"for clients; default {DEFAULT_GATEWAY}")
     option("--registry", default=DEFAULT_REGISTRY, metavar="HOST:PORT", help=f"default {DEFAULT_REGISTRY}")
     option("--router", default=DEFAULT_ROUTER, metavar="HOST:PORT", help=f"default {DEFAULT_ROUTER}")
-    option("--engines", choices=["cpu"], help="start vLLM on CPU with a tiny model; else engines come from elsewhere")
+    kinds = "cpu: vLLM on CPU with a tiny model; sim: engines that only pretend; else engines come from elsewhere"
+    option("--engines", choices=["cpu", "sim"], help=kinds)
     option("--prefill", type=_count, default=1, metavar="N", help="prefill engines; default 1")
     option("--decode", type=_count, default=1, metavar="N", help="decode engines; default 1")
-    option("--vllm", choices=install.VERSIONS, default=newest, help=f"default {newest}")
+    option("--vllm", choices=install.VERSIONS, default=install.DEFAULT, help=f"default {install.DEFAULT}")
     option("--no-prefill-prefix-caching", action="store_true", help="so that decode alone has a conversation's history")
-    option("--blocks", type=_count, metavar="N", help="KV blocks of 128 tokens in each engine's pool; default 2048")
+    pool = "KV blocks in each engine's pool; default: 2048 of 128 tokens on CPU, 4096 of 16 simulated"
+    option("--blocks", type=_count, metavar="N", help=pool)
     waits = "most that the control plane may add to a request; default 50ms"
     option("--wait", type=length, default="50ms", metavar="TIME", help=waits)
     option("--logs", type=Path, metavar="DIR", help="where logs go; default: the user's cache folder")
@@ -75,10 +81,20 @@ def run(args: argparse.Namespace) -> int:
     return OK
 
 
-def _engines(args: argparse.Namespace) -> Callable[[ControlPlane], Fleet]:
-    """What makes the engines that are asked for, once it is known where the services listen."""
-    if not args.engines:
-        return lambda _: Fleet([])
+def _engines(args: argparse.Namespace) -> "embedded.Make | None":
+    """What makes the engines that are asked for."""
+    match args.engines:
+        case "cpu":
+            return _local(args)
+        case "sim":
+            return _simulated(args)
+        case _:
+            return None
+
+
+def _local(args: argparse.Namespace) -> "embedded.Make":
+    from kvlease.cli.local_engines import LocalEngines  # noqa: PLC0415 - only where they run
+
     installation, folder, logs = install.find(args.vllm), model.ensure(model.default_cache()), _logs(args)
 
     def fit(launch: Launch) -> Launch:
@@ -86,11 +102,28 @@ def _engines(args: argparse.Namespace) -> Callable[[ControlPlane], Fleet]:
         wait = {"KVLEASE_WAIT": written(args.wait)}
         return replace(launch, blocks=args.blocks, prefix_caching=caching, environment=wait)
 
-    def fleet(control: ControlPlane) -> Fleet:
+    def engines(control: ControlPlane) -> LocalEngines:
         launches = plan(installation, folder, prefill=args.prefill, decode=args.decode, control=control)
-        return Fleet(Engine(fit(launch), logs=logs) for launch in launches)
+        return LocalEngines(Fleet(Engine(fit(launch), logs=logs) for launch in launches))
 
-    return fleet
+    return engines
+
+
+def _simulated(args: argparse.Namespace) -> "embedded.Make":
+    from kvlease.cli import simulated_engines  # noqa: PLC0415 - likewise
+
+    def engines(control: ControlPlane) -> simulated_engines.SimulatedEngines:
+        settings = simulated_engines.plan(
+            control,
+            prefill=args.prefill,
+            decode=args.decode,
+            blocks=args.blocks,
+            wait=args.wait,
+            prefill_prefix_caching=not args.no_prefill_prefix_caching,
+        )
+        return simulated_engines.SimulatedEngines(settings, log=_logs(args) / "services.log")
+
+    return engines
 
 
 def _logs(args: argparse.Namespace) -> Path:

@@ -70,7 +70,7 @@ class Turn:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Holds a conversation on real engines, and compares.")
-    parser.add_argument("--vllm", choices=install.VERSIONS, default=install.VERSIONS[-1])
+    parser.add_argument("--vllm", choices=install.VERSIONS, default=install.DEFAULT)
     version = parser.parse_args().vllm
     try:
         with running(version, say=_say) as stack:

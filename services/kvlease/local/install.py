@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 VERSIONS = ("0.29.0", "0.32.0")  # those whose CPU build is served here
+DEFAULT = "0.29.0"  # the reference: what is measured, and compared with stock, is measured on this one
 _CHECKOUT = Path(__file__).resolve().parents[3]
 _NEEDED = ("torch", "transformers", "nixl", "kvlease.v1")
 
