@@ -25,6 +25,7 @@ from kvlease.client.errors import DeadlineExceeded, KvleaseError, Unavailable
 from kvlease.client.keeper import Keeper
 from kvlease.client.renewal import HOLD_TTL, Hold, call_timeout
 from kvlease.client.retry import TIMEOUT, Attempts
+from kvlease.client.security import PLAIN, Security
 from kvlease.v1 import registry_pb2, router_pb2
 from kvlease.v1.registry_pb2_grpc import RegistryServiceStub
 
@@ -50,11 +51,21 @@ class Client:
     for all its attempts together, and raises `kvlease.client.errors`.
     """
 
-    def __init__(self, *, registry: str = DEFAULT_REGISTRY, router: str = DEFAULT_ROUTER, tenant: str = "") -> None:
-        """Keeps the addresses (`host:port`, or see `channel.target`); an empty *tenant* is the servers' default."""
-        self._router = EngineRouterClient(router, tenant=tenant)
-        self._registry = EngineRegistryClient(registry, tenant=tenant)
-        self._keeper = Keeper(Caller(registry, RegistryServiceStub, tenant=tenant))
+    def __init__(
+        self,
+        *,
+        registry: str = DEFAULT_REGISTRY,
+        router: str = DEFAULT_ROUTER,
+        tenant: str = "",
+        security: Security = PLAIN,
+    ) -> None:
+        """Keeps the addresses (`host:port`, or see `channel.target`); opens nothing.
+
+        An empty *tenant* is the servers' default, or the credentials' own.
+        """
+        self._router = EngineRouterClient(router, tenant=tenant, security=security)
+        self._registry = EngineRegistryClient(registry, tenant=tenant, security=security)
+        self._keeper = Keeper(Caller(registry, RegistryServiceStub, tenant=tenant, security=security))
         self._engines: chat.Engines | None = None
 
     async def close(self) -> None:

@@ -13,32 +13,66 @@ import grpc
 import grpc.aio
 
 from kvlease.client import channel
-from kvlease.client.errors import ClientClosed, KvleaseError, from_rpc
+from kvlease.client.errors import ClientClosed, KvleaseError, Unavailable, from_rpc
+from kvlease.client.security import PLAIN, Metadata, Security, Shown, Stamp
 
 StubT = TypeVar("StubT")
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
 
 
-class AsyncCaller(Generic[StubT]):
+_TURNED_DOWN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNAUTHENTICATED)
+
+
+class _Shower:
+    """What a client shows of itself, kept fresh: a server that turns it down is shown newer files, if there are any."""
+
+    def __init__(self, address: str, security: Security) -> None:
+        self.address = address
+        self._security = security
+        self._stamp: Stamp = ()
+        self._credential: Metadata = ()
+
+    def _show(self) -> Shown:
+        """Reads what is to be shown."""
+        try:
+            shown = self._security.read()
+        except OSError as error:
+            raise Unavailable(f"cannot show {self.address} who is calling: {error}") from error
+        self._stamp, self._credential = shown.stamp, shown.metadata
+        return shown
+
+    def _stale(self, error: grpc.RpcError) -> bool:
+        """Tells whether a new channel may fare better."""
+        return self._security is not PLAIN and error.code() in _TURNED_DOWN and self._security.stamp() != self._stamp
+
+
+class AsyncCaller(_Shower, Generic[StubT]):
     """Calls one address from one event loop: the one of the first call."""
 
-    def __init__(self, address: str, stub: Callable[[grpc.aio.Channel], StubT], *, tenant: str = "") -> None:
+    def __init__(
+        self,
+        address: str,
+        stub: Callable[[grpc.aio.Channel], StubT],
+        *,
+        tenant: str = "",
+        security: Security = PLAIN,
+    ) -> None:
         """Keeps *address* (see `channel.target`) and the *tenant* to call for; opens nothing."""
-        self.address = address
-        self._target = channel.target(address)
+        channel.target(address)
+        super().__init__(address, security)
         self._metadata = channel.metadata(tenant)
         self._make_stub = stub
         self._opened: StubT | None = None
-        self._channel: grpc.aio.Channel | None = None
+        self._channels: list[grpc.aio.Channel] = []  # the last one is in use; those before it lie idle
         self._closed = False
 
     async def close(self) -> None:
         """Closes the channel. Calls in flight end with `ClientClosed`, and so does every later one."""
         self._closed = True
         self._opened = None
-        if self._channel is not None:
-            await self._channel.close()
+        for opened in self._channels:
+            await opened.close()
 
     @property
     def _stub(self) -> StubT:
@@ -47,8 +81,8 @@ class AsyncCaller(Generic[StubT]):
     def _open(self) -> StubT:
         if self._closed:
             raise ClientClosed(f"the client of {self.address} is closed: make a new one")
-        self._channel = grpc.aio.insecure_channel(self._target, channel.OPTIONS)
-        self._opened = self._make_stub(self._channel)
+        self._channels.append(channel.open_aio(self.address, self._show(), self._security))
+        self._opened = self._make_stub(self._channels[-1])
         return self._opened
 
     async def _call(
@@ -59,11 +93,11 @@ class AsyncCaller(Generic[StubT]):
         tenant: str,
     ) -> ResponseT:
         """Awaits one answer; a cancelled task cancels the call."""
-        sent = channel.metadata(tenant) if tenant else self._metadata
+        sent = (channel.metadata(tenant) if tenant else self._metadata) + self._credential
         try:
             return await rpc(request, timeout=timeout, metadata=sent)
         except grpc.RpcError as error:
-            raise from_rpc(error) from error
+            raise self._typed(error) from error
         except asyncio.CancelledError:
             self._raise_if_cut()
             raise
@@ -76,18 +110,23 @@ class AsyncCaller(Generic[StubT]):
         tenant: str,
     ) -> AsyncGenerator[ResponseT, None]:
         """Yields answers as they come; leaving the loop cancels the call."""
-        sent = channel.metadata(tenant) if tenant else self._metadata
+        sent = (channel.metadata(tenant) if tenant else self._metadata) + self._credential
         call = rpc(request, timeout=timeout, metadata=sent)
         try:
             async for message in call:
                 yield message
         except grpc.RpcError as error:
-            raise from_rpc(error) from error
+            raise self._typed(error) from error
         except asyncio.CancelledError:
             self._raise_if_cut()
             raise
         finally:
             call.cancel()
+
+    def _typed(self, error: grpc.RpcError) -> KvleaseError:
+        if self._stale(error):
+            self._opened = None
+        return from_rpc(error)
 
     def _raise_if_cut(self) -> None:
         """Tells a call that `close` cut from one whose own task was cancelled: gRPC cancels in both cases."""
@@ -96,26 +135,28 @@ class AsyncCaller(Generic[StubT]):
             raise ClientClosed(f"the client of {self.address} was closed during the call") from None
 
 
-class Caller(Generic[StubT]):
+class Caller(_Shower, Generic[StubT]):
     """Calls one address from any number of threads."""
 
-    def __init__(self, address: str, stub: Callable[[grpc.Channel], StubT], *, tenant: str = "") -> None:
+    def __init__(
+        self, address: str, stub: Callable[[grpc.Channel], StubT], *, tenant: str = "", security: Security = PLAIN
+    ) -> None:
         """Keeps *address* (see `channel.target`) and the *tenant* to call for; opens nothing."""
-        self.address = address
-        self._target = channel.target(address)
+        channel.target(address)
+        super().__init__(address, security)
         self._metadata = channel.metadata(tenant)
         self._make_stub = stub
         self._lock = threading.Lock()
         self._opened: StubT | None = None
-        self._channel: grpc.Channel | None = None
+        self._channels: list[grpc.Channel] = []  # as above
         self._closed = False
 
     def close(self) -> None:
         """Closes the channel. Calls in flight end with `ClientClosed`, and so does every later one."""
         with self._lock:
             self._closed = True
-            opened, self._channel = self._channel, None
-        if opened is not None:
+            channels, self._channels = self._channels, []
+        for opened in channels:
             opened.close()
 
     @property
@@ -125,8 +166,8 @@ class Caller(Generic[StubT]):
             if self._closed:
                 raise ClientClosed(f"the client of {self.address} is closed: make a new one")
             if self._opened is None:
-                self._channel = grpc.insecure_channel(self._target, channel.OPTIONS)
-                self._opened = self._make_stub(self._channel)
+                self._channels.append(channel.open_sync(self.address, self._show(), self._security))
+                self._opened = self._make_stub(self._channels[-1])
             return self._opened
 
     def call(
@@ -134,7 +175,7 @@ class Caller(Generic[StubT]):
     ) -> ResponseT:
         """Waits for one answer."""
         try:
-            return rpc(request, timeout=timeout, metadata=self._metadata)
+            return rpc(request, timeout=timeout, metadata=self._metadata + self._credential)
         except grpc.RpcError as error:
             raise self._typed(error) from error
 
@@ -142,7 +183,7 @@ class Caller(Generic[StubT]):
         self, rpc: "grpc.UnaryStreamMultiCallable[RequestT, ResponseT]", request: RequestT, *, timeout: float
     ) -> Generator[ResponseT, None, None]:
         """Yields answers as they come; leaving the loop cancels the call."""
-        call = rpc(request, timeout=timeout, metadata=self._metadata)
+        call = rpc(request, timeout=timeout, metadata=self._metadata + self._credential)
         try:
             yield from call
         except grpc.RpcError as error:
@@ -153,4 +194,7 @@ class Caller(Generic[StubT]):
     def _typed(self, error: grpc.RpcError) -> KvleaseError:
         if self._closed and error.code() is grpc.StatusCode.CANCELLED:
             return ClientClosed(f"the client of {self.address} was closed during the call")
+        if self._stale(error):
+            with self._lock:
+                self._opened = None
         return from_rpc(error)

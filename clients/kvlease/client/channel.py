@@ -2,7 +2,11 @@
 
 import json
 
+import grpc
+import grpc.aio
+
 from kvlease.client.errors import Malformed
+from kvlease.client.security import Security, Shown
 
 DEFAULT_REGISTRY = "127.0.0.1:7440"
 DEFAULT_ROUTER = "127.0.0.1:7441"
@@ -43,6 +47,22 @@ def target(address: str) -> str:
     if "," in address:
         return ("ipv6:" if address.startswith("[") else "ipv4:") + address
     return f"dns:///{address}"
+
+
+def open_aio(address: str, shown: Shown, security: Security) -> grpc.aio.Channel:
+    """Opens a channel for asyncio."""
+    options = OPTIONS + security.options
+    if shown.credentials is None:
+        return grpc.aio.insecure_channel(target(address), options)
+    return grpc.aio.secure_channel(target(address), shown.credentials, options)
+
+
+def open_sync(address: str, shown: Shown, security: Security) -> grpc.Channel:
+    """Opens a channel for threads."""
+    options = OPTIONS + security.options
+    if shown.credentials is None:
+        return grpc.insecure_channel(target(address), options)
+    return grpc.secure_channel(target(address), shown.credentials, options)
 
 
 def metadata(tenant: str) -> tuple[tuple[str, str], ...]:

@@ -14,6 +14,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from kvlease.client.caller import AsyncCaller
 from kvlease.client.channel import WATCH_TIMEOUT
+from kvlease.client.security import PLAIN, Security
 from kvlease.v1 import registry_pb2 as registry
 from kvlease.v1 import router_pb2 as router
 from kvlease.v1.registry_pb2_grpc import RegistryServiceStub
@@ -41,9 +42,9 @@ def _patience(request: Waiting) -> float:
 class EngineRegistryClient(AsyncCaller["RegistryServiceAsyncStub"]):
     """Calls a registry. May be made anywhere, also before a fork; belongs to the event loop of its first call."""
 
-    def __init__(self, address: str, *, tenant: str = "") -> None:
+    def __init__(self, address: str, *, tenant: str = "", security: Security = PLAIN) -> None:
         """Keeps *address* (`host:port`, or see `channel.target`) and *tenant*; opens nothing."""
-        super().__init__(address, RegistryServiceStub, tenant=tenant)
+        super().__init__(address, RegistryServiceStub, tenant=tenant, security=security)
 
     async def open_session(
         self, request: registry.OpenSessionRequest, *, timeout: float = TIMEOUT, tenant: str = ""
@@ -163,9 +164,9 @@ class EngineRegistryClient(AsyncCaller["RegistryServiceAsyncStub"]):
 class EngineRouterClient(AsyncCaller["RoutingServiceAsyncStub"]):
     """Calls a router. May be made anywhere, also before a fork; belongs to the event loop of its first call."""
 
-    def __init__(self, address: str, *, tenant: str = "") -> None:
+    def __init__(self, address: str, *, tenant: str = "", security: Security = PLAIN) -> None:
         """Keeps *address* (`host:port`, or see `channel.target`) and *tenant*; opens nothing."""
-        super().__init__(address, RoutingServiceStub, tenant=tenant)
+        super().__init__(address, RoutingServiceStub, tenant=tenant, security=security)
 
     async def route(
         self, request: router.RouteRequest, *, timeout: float = TIMEOUT, tenant: str = ""

@@ -26,6 +26,7 @@ from kvlease.client.errors import DeadlineExceeded, KvleaseError, Unavailable
 from kvlease.client.keeper import Keeper
 from kvlease.client.renewal import HOLD_TTL, Hold
 from kvlease.client.retry import TIMEOUT, Attempts
+from kvlease.client.security import PLAIN, Security
 from kvlease.v1 import registry_pb2, router_pb2
 from kvlease.v1.registry_pb2_grpc import RegistryServiceStub
 from kvlease.v1.router_pb2_grpc import RoutingServiceStub
@@ -43,12 +44,22 @@ class Client:
     for all its attempts together, and raises `kvlease.client.errors`.
     """
 
-    def __init__(self, *, registry: str = DEFAULT_REGISTRY, router: str = DEFAULT_ROUTER, tenant: str = "") -> None:
-        """Keeps the addresses (`host:port`, or see `channel.target`); an empty *tenant* is the servers' default."""
-        self._router = Caller(router, RoutingServiceStub, tenant=tenant)
-        self._registry = Caller(registry, RegistryServiceStub, tenant=tenant)
+    def __init__(
+        self,
+        *,
+        registry: str = DEFAULT_REGISTRY,
+        router: str = DEFAULT_ROUTER,
+        tenant: str = "",
+        security: Security = PLAIN,
+    ) -> None:
+        """Keeps the addresses (`host:port`, or see `channel.target`); opens nothing.
+
+        An empty *tenant* is the servers' default, or the credentials' own.
+        """
+        self._router = Caller(router, RoutingServiceStub, tenant=tenant, security=security)
+        self._registry = Caller(registry, RegistryServiceStub, tenant=tenant, security=security)
         self._keeper = Keeper(self._registry)
-        self._chats = Chats(aio.Client(registry=registry, router=router, tenant=tenant))
+        self._chats = Chats(aio.Client(registry=registry, router=router, tenant=tenant, security=security))
 
     def close(self) -> None:
         """Lets go of all conversations and closes the channels."""
