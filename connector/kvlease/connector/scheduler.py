@@ -6,7 +6,6 @@ to the stock code, made safe by `stock`.
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -14,7 +13,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1.nixl.pull_scheduler import Nix
 from vllm.v1.request import RequestStatus
 
 from kvlease.client.engine import EngineRegistryClient, EngineRouterClient
-from kvlease.connector import admission, identity, versions, wakeup
+from kvlease.connector import admission, identity, wakeup
 from kvlease.connector.body import CODEC
 from kvlease.connector.clock import Clock
 from kvlease.connector.harvest import Ending, Harvest
@@ -22,36 +21,16 @@ from kvlease.connector.link import Link
 from kvlease.connector.loop_thread import LoopThread
 from kvlease.connector.owner import Owner
 from kvlease.connector.pressure import Pressure
+from kvlease.connector.reads import Read, Reads
 from kvlease.connector.retention import Retention
 from kvlease.connector.settings import Settings
 from kvlease.connector.stock import StockParameters
-from kvlease.connector.turn import Answer, Source, Stage, Turn
+from kvlease.connector.turn import Source, Stage, Turn
 from kvlease.v1.registry_pb2 import EngineLoad, ReadOutcome
 
 log = structlog.get_logger()
 
 CLOSE_WAIT = 1.0  # seconds that a stopping engine waits for its readers
-READ_BASE, READ_PER_TOKEN = 3.0, 0.0005  # seconds after which a read counts as hung
-QUARANTINE = 60.0  # seconds that the blocks of a hung read stay out of use: NIXL might still write them
-
-
-@dataclass(slots=True)
-class Read:
-    """A read that vLLM waits for: parked until its answer comes, then under way."""
-
-    turn: Turn
-    request: Any
-    blocks: Any
-    tokens: int
-    local_blocks: int
-    hung_after: float = float("inf")
-    failed: bool = False  # on one rank at least; the others' reports may come later
-    aborted: bool = False
-
-    @property
-    def block_ids(self) -> list[int]:
-        """The blocks that are read into; those before them may be other requests' too."""
-        return [block_id for ids in self.blocks.get_block_ids() for block_id in ids[self.local_blocks :]]
 
 
 class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
@@ -75,11 +54,6 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         self._stock = StockParameters(self._groups, self.block_size)
         self._owner = Owner()
         self._turns: dict[str, Turn] = {}
-        self._reads: dict[str, Read] = {}
-        self._thrown_away: dict[str, list[int]] = {}
-        self._abandoned: set[str] = set()
-        self._given_up: dict[str, Read] = {}  # until the workers report them
-        self._quarantine: dict[str, float] = {}
         self._passing: list[str] = []
         self._requests = self._running = 0
         self._wake = wakeup.find()
@@ -112,6 +86,14 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
             thread=self._thread,
         )
         self._engine = engine
+        self._reads = Reads(
+            self._link,
+            self._retention,
+            groups=self._groups,
+            block_size=self.block_size,
+            begin=self._begin_read,
+            clock=self._clock,
+        )
         self._harvest = Harvest(
             self._owner,
             self._link,
@@ -190,13 +172,13 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
             return  # its blocks were allocated before, for the read
         turn.used(turn.local_tokens, num_external_tokens)
         if num_external_tokens == 0:
-            self._end(turn, ReadOutcome.READ_OUTCOME_NOT_NEEDED)
-            return
-        local_blocks = turn.local_tokens // self.block_size
-        read = self._reads[request.request_id] = Read(turn, request, blocks, num_external_tokens, local_blocks)
-        turn.stage = Stage.PARKED
-        if turn.answer is not None:
-            self._unpark(read)
+            self._reads.end(turn, ReadOutcome.READ_OUTCOME_NOT_NEEDED)
+        else:
+            self._reads.park(turn, request, blocks, num_external_tokens)
+
+    def _begin_read(self, read: Read) -> None:
+        super().update_state_after_alloc(read.request, read.blocks, read.tokens)
+        self._reqs_in_batch.discard(read.turn.request_id)  # nothing is sent for it the stock way
 
     # -- every step ----------------------------------------------------------------------------------------------
 
@@ -204,17 +186,13 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         """Carries out what has come from the control plane, and tells the workers."""
         now = self._clock()
         self._running = len(scheduler_output.num_scheduled_tokens)
-        while self._link.answered:
-            turn = self._link.answered.popleft()
-            if turn.stage is Stage.PARKED:
-                self._unpark(self._reads[turn.request_id])
-        self._throw_hung_away(now)
+        self._reads.take_answers()
+        self._reads.give_hung_up(now)
         self._free_due(now)
         if reclaim := self._pressure.reclaim(self._retention, now):
             self._link.beat(reclaim)
         meta = super().build_connector_meta(scheduler_output)
-        meta.kvlease_thrown_away, self._thrown_away = self._thrown_away, {}
-        meta.kvlease_abandoned, self._abandoned = self._abandoned, set()
+        self._reads.tell(meta)
         return meta
 
     def has_pending_push_work(self) -> bool:
@@ -222,33 +200,23 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         now = self._clock()
         return (
             self._owner.waiting
-            or bool(self._thrown_away)
             or bool(self._passing)
+            or self._reads.due(now)
             or self._owner.silent(now)
-            or any(now > until for until in self._quarantine.values())
             or (self._wake is None and self._owner.leases > 0)
         )
 
     def update_connector_output(self, output: Any) -> None:
         """Judges the reads that all workers have reported: what came too late never reaches the prefix cache."""
         super().update_connector_output(output)
-        for request_id, read in (self._reads | self._given_up).items() if versions.any_failed(output) else ():
-            read.failed |= versions.read_failed(output, request_id, read.block_ids)
-        for request_id in self._given_up.keys() & (output.finished_recving or ()):
-            read = self._given_up.pop(request_id)
-            if read.failed:  # NIXL may still write: vLLM is to free all of its blocks and compute into others
-                read.request.num_computed_tokens = 0
-            elif request_id in self._turns:  # it ended as it was given up, after its claim
-                self._await_failure(output, read)
-        for request_id in [r for r in output.finished_recving or () if r in self._reads]:
-            read = self._reads.pop(request_id)
-            turn = read.turn
-            outcome = turn.judge(self._clock(), failed=read.failed)
-            if read.aborted:
-                outcome = ReadOutcome.READ_OUTCOME_ABORTED
-            elif outcome == ReadOutcome.READ_OUTCOME_LATE:
-                self._await_failure(output, read)
-            self._end(turn, outcome, read.tokens if outcome == ReadOutcome.READ_OUTCOME_USED else 0)
+        self._reads.judge(output)
+
+    def _free_due(self, now: float) -> None:
+        while self._passing:
+            self._retention.let_go(self._passing.pop())
+        for lease_id, why in self._owner.due(now).items():
+            self._retention.let_go(lease_id)
+            log.info("lease freed", lease_id=lease_id, why=why)
 
     # -- a request ends ------------------------------------------------------------------------------------------
 
@@ -260,11 +228,10 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         if turn is None:
             return super().request_finished(request, block_ids)  # type: ignore[no-any-return]
         self._stop_heartbeat(request.request_id)
-        if (read := self._reads.get(request.request_id)) is not None:
-            self._abort(read)
+        if self._reads.abort(request.request_id):
             self._harvest.forgo(turn)
             return False, None
-        self._end(turn, ReadOutcome.READ_OUTCOME_ABORTED)
+        self._reads.end(turn, ReadOutcome.READ_OUTCOME_ABORTED)
         if (ending := _ENDINGS.get(request.status)) is not None:
             computed = request.num_computed_tokens - request.num_in_flight_tokens
             self._harvest.reap(turn, request, self._exchanged(block_ids), ending, computed=computed)
@@ -273,96 +240,16 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         self._let_pass(f"passing {request.request_id}", block_ids)
         return False, None
 
-    # -- reads ---------------------------------------------------------------------------------------------------
-
-    def _unpark(self, read: Read) -> None:
-        turn = read.turn
-        end = turn.local_tokens + read.tokens
-        if turn.usable_tokens < end or not self._fill(read, end):
-            self._throw_away(read, ReadOutcome.READ_OUTCOME_NOT_NEEDED)
-            return
-        turn.stage = Stage.READING
-        read.hung_after = self._clock() + READ_BASE + READ_PER_TOKEN * read.tokens
-        super().update_state_after_alloc(read.request, read.blocks, read.tokens)
-        self._reqs_in_batch.discard(turn.request_id)  # nothing is sent for it the stock way
-
-    def _fill(self, read: Read, end: int) -> bool:
-        """Gives the request stock parameters for exactly the blocks to be read; False: they do not fit."""
-        params = read.turn.params
-        groups = params["remote_block_ids"]
-        if len(groups) != self._groups:
-            return False
-        if self._groups == 1:  # read blocks align by their end
-            needed = -(-end // self.block_size)
-            if len(groups[0]) < needed:
-                return False
-            groups = (groups[0][:needed],)
-        read.request.kv_transfer_params = {
-            **params,
-            "remote_block_ids": groups,
-            "remote_num_tokens": end,
-            "remote_request_id": f"HB:{read.turn.terms.ticket_id}",  # the owner's workers take it for a heartbeat
-            "do_remote_prefill": True,
-        }
-        return True
-
-    def _await_failure(self, output: Any, read: Read) -> None:
-        """Keeps an end from vLLM that is good for nothing: in the next step the workers report it as failed."""
-        output.finished_recving.discard(read.turn.request_id)
-        self._thrown_away[read.turn.request_id] = read.block_ids
-
-    def _throw_away(self, read: Read, outcome: "ReadOutcome.ValueType") -> None:
-        """Ends a read that has no transfer (any more): the workers report it, and vLLM computes."""
-        del self._reads[read.turn.request_id]
-        answer = read.turn.answer
-        read.turn.fail(answer.miss if answer and answer.miss else "READ_GIVEN_UP")
-        self._thrown_away[read.turn.request_id] = read.block_ids
-        self._end(read.turn, outcome)
-
-    def _throw_hung_away(self, now: float) -> None:
-        for read in [read for read in self._reads.values() if now > read.hung_after]:
-            request_id = read.turn.request_id
-            log.warning("read hangs", request_id=request_id, tokens=read.tokens)
-            self._retention.keep(request_id, read.blocks.get_block_ids())
-            self._quarantine[request_id] = now + QUARANTINE
-            self._link.look_later(QUARANTINE + 1.0)
-            self._abandoned.add(request_id)
-            self._given_up[request_id] = read
-            self._throw_away(read, ReadOutcome.READ_OUTCOME_FAILED)
-        for request_id in [r for r, until in self._quarantine.items() if now > until]:
-            del self._quarantine[request_id]
-            self._retention.let_go(request_id)
-
-    def _abort(self, read: Read) -> None:
-        """The request is gone; vLLM holds its blocks until the workers report the read."""
-        read.aborted = True
-        read.turn.settle(Answer(miss="ABORTED"))
-        if read.turn.stage is Stage.PARKED:
-            self._throw_away(read, ReadOutcome.READ_OUTCOME_ABORTED)
-
-    def _end(self, turn: Turn, outcome: "ReadOutcome.ValueType", tokens: int = 0) -> None:
-        """Ends the turn's reading, and its claim if it has one."""
-        claim = turn.close()
-        if claim is not None:
-            self._link.finish(claim, outcome, tokens)
-
     def _let_pass(self, name: str, block_ids: Any) -> None:
         """Holds a finished request's blocks for one step more, so that they are freed in order: see `Retention`."""
         self._retention.keep(name, block_ids)
         self._passing.append(name)
 
-    # -- leases --------------------------------------------------------------------------------------------------
-
-    def _free_due(self, now: float) -> None:
-        while self._passing:
-            self._retention.let_go(self._passing.pop())
-        for lease_id, why in self._owner.due(now).items():
-            self._retention.let_go(lease_id)
-            log.info("lease freed", lease_id=lease_id, why=why)
-
     def _exchanged(self, block_ids: Any) -> Any:
         clip = getattr(self, "get_exchange_clipped_blocks", None) or self.get_sw_clipped_blocks
         return clip(block_ids)
+
+    # -- what others are told --------------------------------------------------------------------------------------
 
     def _parameters(self) -> dict[str, Any]:
         """What a reader needs to find this engine through NIXL."""

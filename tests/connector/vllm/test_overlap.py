@@ -1,8 +1,10 @@
 """Asynchronous scheduling: a step is scheduled, and its metadata sent, before the last one's result is taken in."""
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 
 import pytest
+from vllm.v1.request import Request
 
 from kvlease.connector import body
 from kvlease.connector.turn import Answer
@@ -90,3 +92,63 @@ def test_a_read_that_ends_just_as_it_is_given_up_is_told_once(start: Start, how:
     assert request.request_id not in engine.scheduler.requests
     assert engine.link.outcomes == [("FAILED", 0)]
     assert len(engine.link.grants) == stays
+
+
+# -- whatever happens while a step is in flight ----------------------------------------------------------------------
+
+
+def halves(engine: Engine, request: Request, tokens: list[int], how: str) -> Iterator[None]:
+    """Lives a request from half step to half step: after each, one more step has been begun or completed."""
+    remote, read = Remote(engine, tokens), request.request_id
+    turn = engine.link.asked[-1]
+    engine.begin()
+    yield
+    engine.begin()
+    yield
+    engine.link.answer(remote.answer(turn, end=engine.clock() + 2.0), turn)
+    while engine.busy:
+        engine.complete()
+        yield
+        if read in engine.workers.reads:
+            if how == "late":
+                engine.clock.advance(2.0)
+                remote.spoil()
+            engine.workers.fail(read) if how == "badly" else engine.workers.end(read)
+        if engine.scheduler.has_requests():
+            engine.begin()
+        yield
+
+
+def leave(engine: Engine, request: Request) -> None:
+    if not request.is_finished():
+        engine.abort(request)
+
+
+def preempt(engine: Engine, request: Request) -> None:
+    if request in engine.scheduler.running:
+        engine.preempt(request)
+
+
+@pytest.mark.parametrize("how", ["well", "badly", "late"])
+@pytest.mark.parametrize("role", ["prefill", "decode"])
+@pytest.mark.parametrize("happens", [leave, preempt])
+def test_a_request_leaves_nothing_whenever_it_is_aborted_or_preempted(
+    start: Start, role: str, how: str, happens: Callable[[Engine, Request], None]
+) -> None:
+    engine = start(asynchronous=True)
+    for moment in range(24):
+        prompt = [4000 - moment, *PROMPT]  # nothing is found in the local prefix cache
+        request = getattr(engine, role)(prompt, max_tokens=3)
+        life = halves(engine, request, prompt if role == "decode" else prompt[:300], how)
+
+        for _ in itertools.islice(life, moment):
+            pass
+        happens(engine, request)
+        for _ in life:
+            pass
+
+        assert request.is_finished()
+        engine.link.order_free(*engine.link.grants)
+        engine.run()
+        assert (engine.used, engine.scheduler.requests, engine.leasing._turns) == (0, {}, {})
+        assert len(engine.link.finished) <= moment + 1
