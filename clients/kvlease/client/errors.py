@@ -10,6 +10,7 @@ INVALID_ARGUMENT                         InvalidArgument
 INVALID_ARGUMENT   MALFORMED             Malformed
 INVALID_ARGUMENT   TICKET_FORGED         TicketForged
 UNAUTHENTICATED                          Unauthenticated
+UNAUTHENTICATED    CREDENTIALS_WRONG     CredentialsWrong
 PERMISSION_DENIED                        PermissionDenied
 PERMISSION_DENIED  SESSION_SECRET_WRONG  SessionSecretWrong
 PERMISSION_DENIED  ROLE_DENIED           RoleDenied
@@ -106,6 +107,10 @@ class Unauthenticated(KvleaseError):
     """The caller did not show who it is."""
 
 
+class CredentialsWrong(Unauthenticated):
+    """No credentials were shown, or wrong ones."""
+
+
 class PermissionDenied(KvleaseError):
     """The caller may not do this."""
 
@@ -115,7 +120,7 @@ class SessionSecretWrong(PermissionDenied):
 
 
 class RoleDenied(PermissionDenied):
-    """The caller's role may not do this."""
+    """The caller's role may not do this, or not for that engine or tenant."""
 
 
 class NotFound(KvleaseError):
@@ -266,6 +271,7 @@ EXCEPTIONS: Mapping[tuple[grpc.StatusCode, str], type[KvleaseError]] = MappingPr
         (_Code.INVALID_ARGUMENT, "MALFORMED"): Malformed,
         (_Code.INVALID_ARGUMENT, "TICKET_FORGED"): TicketForged,
         (_Code.UNAUTHENTICATED, ""): Unauthenticated,
+        (_Code.UNAUTHENTICATED, "CREDENTIALS_WRONG"): CredentialsWrong,
         (_Code.PERMISSION_DENIED, ""): PermissionDenied,
         (_Code.PERMISSION_DENIED, "SESSION_SECRET_WRONG"): SessionSecretWrong,
         (_Code.PERMISSION_DENIED, "ROLE_DENIED"): RoleDenied,

@@ -65,13 +65,15 @@ class _ErrorReasonEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._En
     ERROR_REASON_TICKET_FORGED: _ErrorReason.ValueType  # 20
     """INVALID_ARGUMENT: the ticket is not one of ours, or was changed."""
     ERROR_REASON_ROLE_DENIED: _ErrorReason.ValueType  # 21
-    """PERMISSION_DENIED: the caller's role may not do this."""
+    """PERMISSION_DENIED: the caller's role may not do this, or not for that engine or tenant."""
     ERROR_REASON_REGISTRY_UNREACHABLE: _ErrorReason.ValueType  # 22
     """UNAVAILABLE: the router cannot reach the registry."""
     ERROR_REASON_INTERNAL: _ErrorReason.ValueType  # 23
     """INTERNAL: a fault of the server; its log has the details."""
     ERROR_REASON_WATCHER_TOO_SLOW: _ErrorReason.ValueType  # 24
     """RESOURCE_EXHAUSTED: events came faster than the watcher took them. Watch again."""
+    ERROR_REASON_CREDENTIALS_WRONG: _ErrorReason.ValueType  # 25
+    """UNAUTHENTICATED: no credentials were shown, or wrong ones."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Says what was refused. Sent as the enum's name without its prefix, such as "LEASE_NOT_FOUND"."""
@@ -119,11 +121,13 @@ ERROR_REASON_TICKET_NOT_FOUND: ErrorReason.ValueType  # 19
 ERROR_REASON_TICKET_FORGED: ErrorReason.ValueType  # 20
 """INVALID_ARGUMENT: the ticket is not one of ours, or was changed."""
 ERROR_REASON_ROLE_DENIED: ErrorReason.ValueType  # 21
-"""PERMISSION_DENIED: the caller's role may not do this."""
+"""PERMISSION_DENIED: the caller's role may not do this, or not for that engine or tenant."""
 ERROR_REASON_REGISTRY_UNREACHABLE: ErrorReason.ValueType  # 22
 """UNAVAILABLE: the router cannot reach the registry."""
 ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 23
 """INTERNAL: a fault of the server; its log has the details."""
 ERROR_REASON_WATCHER_TOO_SLOW: ErrorReason.ValueType  # 24
 """RESOURCE_EXHAUSTED: events came faster than the watcher took them. Watch again."""
+ERROR_REASON_CREDENTIALS_WRONG: ErrorReason.ValueType  # 25
+"""UNAUTHENTICATED: no credentials were shown, or wrong ones."""
 Global___ErrorReason: typing_extensions.TypeAlias = ErrorReason
