@@ -79,6 +79,16 @@ async def test_a_completed_turn_is_told_before_its_last_chunk(client: aio.Client
     assert len(await client.list_leases(conversation_id="c")) == 1
 
 
+async def test_a_conversation_is_held_soon_after_its_first_turn(client: aio.Client, stack: Stack) -> None:
+    async with client.conversation("c") as conversation:
+        assert not conversation.held
+        asked = len([call for call in stack.registry.calls if call.method == "RenewLeases"])
+        async for _ in conversation.chat(MESSAGES, model=MODEL):
+            pass
+
+        assert await asyncio.to_thread(stack.registry.wait_for, "RenewLeases", asked + 1)
+
+
 async def test_the_next_turn_says_what_was_reused(client: aio.Client) -> None:
     first, second = await ask(client), await ask(client)
 

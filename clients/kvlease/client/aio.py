@@ -270,7 +270,7 @@ class Client:
         hold = Hold(conversation_id, ttl, due=self._keeper.clock())
         self._keeper.add(hold, *await self._first_renewal(hold))
         try:
-            yield Conversation(hold, self._keeper.clock, self._serve)
+            yield Conversation(hold, self._keeper, self._serve)
         finally:
             self._keeper.remove(hold)
             if end_on_exit:

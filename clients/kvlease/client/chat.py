@@ -210,6 +210,7 @@ class Answer(AsyncIterator[Chunk]):
                         held.append(chunk)
             answered = True
             self.report = await self._complete(turn)
+            self._ask.answered()
         finally:
             prefill.cancel()
             if turn.ticket and not answered:

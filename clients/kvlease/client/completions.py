@@ -70,6 +70,8 @@ class Ask:
     body: Mapping[str, Any]
     headers: Mapping[str, str]
     timeout: float
+    answered: Callable[[], None]
+    """To be called once the turn was completed."""
 
     @classmethod
     def of(
@@ -81,10 +83,13 @@ class Ask:
         timeout: float,
         headers: Mapping[str, str],
         options: Mapping[str, Any],
+        answered: Callable[[], None],
     ) -> "Ask":
         """Puts a streamed chat request together; *options* are its other members."""
         body = {**options, "model": model, "messages": list(messages), "stream": True}
-        return cls(conversation_id=conversation_id, model=model, body=body, headers=headers, timeout=timeout)
+        return cls(
+            conversation_id=conversation_id, model=model, body=body, headers=headers, timeout=timeout, answered=answered
+        )
 
     @property
     def alone(self) -> bool:

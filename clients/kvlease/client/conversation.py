@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kvlease.client.completions import Ask
+from kvlease.client.keeper import Keeper
 from kvlease.client.renewal import Hold
 
 if TYPE_CHECKING:
@@ -13,17 +14,16 @@ if TYPE_CHECKING:
 TURN_TIMEOUT = 600.0
 _NONE: Mapping[str, str] = MappingProxyType({})
 
-Clock = Callable[[], float]
 AnswerT = TypeVar("AnswerT")
 
 
 class Conversation(Generic[AnswerT]):
     """A conversation that is held: its leases are renewed until the end of the `with` block."""
 
-    def __init__(self, hold: Hold, clock: Clock, serve: Callable[[Ask], AnswerT]) -> None:
-        """Shows *hold* by *clock*; *serve* takes a turn."""
+    def __init__(self, hold: Hold, keeper: Keeper, serve: Callable[[Ask], AnswerT]) -> None:
+        """Shows *hold*, which *keeper* renews; *serve* takes a turn."""
         self._hold = hold
-        self._clock = clock
+        self._keeper = keeper
         self._serve = serve
 
     @property
@@ -33,7 +33,7 @@ class Conversation(Generic[AnswerT]):
     @property
     def remaining(self) -> float:
         """Seconds for which its KV is sure to stay, if no renewal came through any more; 0 if it is not held."""
-        return self._hold.remaining(self._clock())
+        return self._hold.remaining(self._keeper.clock())
 
     @property
     def held(self) -> bool:
@@ -68,7 +68,15 @@ class Conversation(Generic[AnswerT]):
             DeadlineExceeded: It took longer than *timeout*.
         """
         return self._serve(
-            Ask.of(self.conversation_id, messages, model=model, timeout=timeout, headers=headers, options=options)
+            Ask.of(
+                self.conversation_id,
+                messages,
+                model=model,
+                timeout=timeout,
+                headers=headers,
+                options=options,
+                answered=lambda: self._keeper.expect(self._hold),
+            )
         )
 
 

@@ -56,6 +56,12 @@ class Keeper:
             self._plan.remove(hold)
             self._changed.notify()
 
+    def expect(self, hold: Hold) -> None:
+        """Renews *hold* at once: a turn of it has ended, and its lease is due."""
+        with self._changed:
+            self._plan.soon(hold, self.clock())
+            self._changed.notify()
+
     def close(self) -> None:
         """Lets go of all, closes the channel, and waits for the thread to end."""
         with self._changed:

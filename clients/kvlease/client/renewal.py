@@ -62,6 +62,10 @@ class RenewalPlan:
     def clear(self) -> None:
         self._holds.clear()
 
+    def soon(self, hold: Hold, now: float) -> None:
+        """Takes that a turn of it has ended, so that a lease is due: asks at once, and then more and more seldom."""
+        hold.failures, hold.due = 0, now
+
     def due(self, now: float) -> list[Hold]:
         """Gives what is to be renewed now, and with it what would be due soon: one call for many."""
         if not any(hold.due <= now for hold in self._holds):

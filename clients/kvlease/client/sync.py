@@ -258,7 +258,7 @@ class Client:
         hold = Hold(conversation_id, ttl, due=self._keeper.clock())
         self._keeper.add(hold, *self._first_renewal(hold))
         try:
-            yield Conversation(hold, self._keeper.clock, self._chats.serve)
+            yield Conversation(hold, self._keeper, self._chats.serve)
         finally:
             self._keeper.remove(hold)
             if end_on_exit:
