@@ -16,6 +16,7 @@ Run: TypeAlias = Callable[[argparse.Namespace], int]
 
 OK, FAILED = 0, 1
 TIMEOUT = 2.0
+_DEFAULTS = {"registry": DEFAULT_REGISTRY, "router": DEFAULT_ROUTER}
 
 
 class Command(Protocol):
@@ -39,33 +40,33 @@ def add_parser(subparsers: Subparsers, name: str, summary: str, run: Run, *, exa
     return parser
 
 
-def add_connection(parser: argparse.ArgumentParser, server: str, *, environ: Mapping[str, str] = os.environ) -> None:
-    """Adds what it takes to call *server*, "registry" or "router", and `--json`."""
-    variable = f"KVLEASE_{server.upper()}"
-    default = environ.get(variable) or {"registry": DEFAULT_REGISTRY, "router": DEFAULT_ROUTER}[server]
-    parser.add_argument(
-        f"--{server}", dest="address", default=default, metavar="HOST:PORT", help=f"${variable}, or {default}"
-    )
+def add_connection(parser: argparse.ArgumentParser, *servers: str, environ: Mapping[str, str] = os.environ) -> None:
+    """Adds what it takes to call *servers*, of "registry" and "router", and `--json`."""
+    for server in servers:
+        variable = f"KVLEASE_{server.upper()}"
+        default = environ.get(variable) or _DEFAULTS[server]
+        parser.add_argument(f"--{server}", default=default, metavar="HOST:PORT", help=f"${variable}, or {default}")
     parser.add_argument("--tenant", default=environ.get("KVLEASE_TENANT", ""), help="$KVLEASE_TENANT, or the default")
     parser.add_argument("--timeout", type=length, default=TIMEOUT, metavar="TIME", help=f"default {written(TIMEOUT)}")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(server=server)
+    parser.set_defaults(servers=servers)
 
 
 def connect(args: argparse.Namespace) -> Client:
     """Makes the client that the arguments ask for."""
-    if args.server == "router":
-        return Client(router=args.address, tenant=args.tenant)
-    return Client(registry=args.address, tenant=args.tenant)
+    return Client(**{server: getattr(args, server) for server in args.servers}, tenant=args.tenant)
 
 
 def explain(error: KvleaseError, args: argparse.Namespace) -> str:
     """Says what went wrong, and what to do."""
-    server, address = getattr(args, "server", "server"), getattr(args, "address", "")
+    servers = getattr(args, "servers", ())
+    who = " or ".join(servers) or "server"
+    where = " or ".join(getattr(args, server) for server in servers)
+    flags = ", ".join(f"--{server}" for server in servers)
     if type(error) is Unavailable:
-        return f"no {server} answers at {address}: start one with `kvlease up`, or pass --{server} HOST:PORT"
+        return f"no {who} answers at {where}: start one with `kvlease up`, or pass {flags} HOST:PORT"
     if type(error) is DeadlineExceeded:
-        return f"the {server} at {address} did not answer in time: see its log, or wait longer with --timeout"
+        return f"the {who} at {where} did not answer in time: see its log, or wait longer with --timeout"
     if type(error) is Unimplemented:
-        return f"what answers at {address} is no {server}, or an older one: check --{server}"
+        return f"what answers at {where} is no {who}, or an older one: check {flags}"
     return "; ".join([str(error), *(f"{field}: {fault}" for field, fault in error.violations.items())])
