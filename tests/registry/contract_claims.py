@@ -22,7 +22,6 @@ from kvlease.registry.session import Credential
 from kvlease.registry.turns import TurnOutcome
 from tests.registry.digests import prompt
 from tests.registry.world import World
-from tests.support.clock import settle
 
 
 class ClaimContract:
@@ -260,7 +259,7 @@ class ClaimContract:
     async def test_a_claim_waits_until_prefill_publishes(self, world: World) -> None:
         prefill, decode = await world.engine("p0"), await world.engine("d0")
         waiting = asyncio.ensure_future(decode.claim_prefill("ticket", wait=10.0))
-        await settle()
+        await world.settle()
 
         await prefill.grant_prefill("p1", "ticket")
 
@@ -269,7 +268,7 @@ class ClaimContract:
     async def test_a_claim_on_prefill_ends_with_its_wait(self, world: World) -> None:
         decode = await world.engine("d0")
         waiting = asyncio.ensure_future(decode.claim_prefill("ticket", wait=2.0))
-        await settle()
+        await world.settle()
 
         await world.advance(1.9)
         assert not waiting.done()
@@ -282,7 +281,7 @@ class ClaimContract:
     async def test_a_claim_on_prefill_fails_when_the_turn_does(self, world: World, outcome: TurnOutcome) -> None:
         decode = await world.engine("d0")
         waiting = asyncio.ensure_future(decode.claim_prefill("ticket", wait=10.0))
-        await settle()
+        await world.settle()
 
         await world.end_turn("ticket", outcome)
 

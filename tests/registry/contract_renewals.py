@@ -9,7 +9,6 @@ from kvlease.registry.errors import LeaseNotFound
 from kvlease.registry.lease import Conversation, Reason, State, StopReason
 from kvlease.registry.renewals import Outcome, Renewal, Renewed
 from tests.registry.world import CHAT, World
-from tests.support.clock import settle
 
 
 class RenewalContract:
@@ -161,7 +160,7 @@ class RenewalContract:
         await hand.grant("l1", "abcd")
         await reader.claim("abcd", claim_id="c1")
         waiting = asyncio.ensure_future(hand.release("l1", wait=10.0))
-        await settle()
+        await world.settle()
         assert not waiting.done()
 
         await reader.finish("c1")
@@ -173,7 +172,7 @@ class RenewalContract:
         await hand.grant("l1", "abcd")
         await reader.claim("abcd")
         waiting = asyncio.ensure_future(hand.release("l1", wait=10.0))
-        await settle()
+        await world.settle()
 
         await world.advance(5.0)
 
@@ -203,7 +202,7 @@ class RenewalContract:
         await hand.grant("l2", "2abc")
         await reader.claim("2abc", claim_id="c1")
         waiting = asyncio.ensure_future(world.store.release_all(hand.credential, 10.0))
-        await settle()
+        await world.settle()
 
         await reader.finish("c1")
 

@@ -8,7 +8,6 @@ from kvlease.registry.errors import BudgetExhausted, NoLease, TurnOver
 from kvlease.registry.lease import Reason, State, StopReason
 from kvlease.registry.turns import TurnOutcome
 from tests.registry.world import World
-from tests.support.clock import settle
 
 COMPLETED, CANCELLED, FAILED = TurnOutcome.COMPLETED, TurnOutcome.CANCELLED, TurnOutcome.PREFILL_FAILED
 
@@ -19,7 +18,7 @@ class TurnContract:
         await hand.grant("l1", "abcd")
         await world.end_turn("t2", COMPLETED, by=hand)
         waiting = asyncio.ensure_future(reader.claim("abcdefgh", wait=0.05))
-        await settle()
+        await world.settle()
         assert not waiting.done()
 
         await hand.grant("l2", "abcdefgh", ticket_id="t2")
@@ -31,7 +30,7 @@ class TurnContract:
         await hand.grant("l1", "abcd")
         await world.end_turn("t2", COMPLETED, by=hand)
         waiting = asyncio.ensure_future(reader.claim("abcdefgh", wait=0.05))
-        await settle()
+        await world.settle()
 
         await world.advance(0.05)
 
@@ -72,7 +71,7 @@ class TurnContract:
         hand, reader = await world.engine(), await world.engine("p0")
         await world.end_turn("t1", COMPLETED, by=hand)
         waiting = asyncio.ensure_future(reader.claim("abcdefgh", wait=1.0))
-        await settle()
+        await world.settle()
 
         with pytest.raises(BudgetExhausted):
             await hand.grant("l1", "abcd", ticket_id="t1", blocks=1000)
@@ -84,7 +83,7 @@ class TurnContract:
         hand, reader = await world.engine(), await world.engine("p0")
         await world.end_turn("t1", COMPLETED, by=hand)
         waiting = asyncio.ensure_future(reader.claim("abcdefgh", wait=1.0))
-        await settle()
+        await world.settle()
 
         await world.end_turn("t1", CANCELLED)
 

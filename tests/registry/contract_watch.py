@@ -13,7 +13,6 @@ from kvlease.registry.lease import Conversation, State
 from kvlease.registry.lists import Filter
 from kvlease.registry.renewals import Renewal
 from tests.registry.world import CHAT, World
-from tests.support.clock import settle
 
 
 class Stopped(Exception):
@@ -91,6 +90,7 @@ class WatchContract:
             await told(watch, 2)
             for _ in range(101):
                 await world.store.renew("t1", [Renewal(lease_id="l1")])
+            await world.settle()
 
             with pytest.raises(WatcherTooSlow):
                 await told(watch, 1)
@@ -101,7 +101,7 @@ class WatchContract:
         async with aclosing(world.store.watch(Filter("t1"))) as watch:
             await told(watch, 1)
             watching = asyncio.ensure_future(told(watch, 1))
-            await settle()
+            await world.settle()
 
             world.store.stop_waiting(Stopped)
 

@@ -40,7 +40,7 @@ def make() -> WorldMaker:
             store.advance()
             await settle()
 
-        return World(store, pass_time, rules)
+        return World(store, pass_time, rules, settle)
 
     return made
 

@@ -31,6 +31,8 @@ class World:
     store: Store
     pass_time: Callable[[float], Awaitable[None]]
     rules: Rules
+    settle: Callable[[], Awaitable[None]]
+    """Lets whoever can go on do so, and what happened be heard."""
 
     async def advance(self, seconds: float) -> None:
         """Lets time pass, and whoever waits for it go on."""

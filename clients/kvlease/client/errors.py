@@ -40,6 +40,7 @@ UNAVAILABLE        PROMISE_TOO_SHORT     PromiseTooShort
 UNAVAILABLE        DRAINING              Draining
 UNAVAILABLE        NO_ENGINE             NoEngine
 UNAVAILABLE        REGISTRY_UNREACHABLE  RegistryUnreachable
+UNAVAILABLE        STORE_UNREACHABLE     StoreUnreachable
 UNIMPLEMENTED                            Unimplemented
 INTERNAL                                 Internal
 INTERNAL           INTERNAL              ServerFault
@@ -227,6 +228,10 @@ class RegistryUnreachable(Unavailable):
     """The router cannot reach the registry."""
 
 
+class StoreUnreachable(Unavailable):
+    """The registry cannot reach the store that it shares with others; it may or may not have been done."""
+
+
 class Unimplemented(KvleaseError):
     """The server does not know this call: it is older, or is no kvlease server."""
 
@@ -301,6 +306,7 @@ EXCEPTIONS: Mapping[tuple[grpc.StatusCode, str], type[KvleaseError]] = MappingPr
         (_Code.UNAVAILABLE, "DRAINING"): Draining,
         (_Code.UNAVAILABLE, "NO_ENGINE"): NoEngine,
         (_Code.UNAVAILABLE, "REGISTRY_UNREACHABLE"): RegistryUnreachable,
+        (_Code.UNAVAILABLE, "STORE_UNREACHABLE"): StoreUnreachable,
         (_Code.UNIMPLEMENTED, ""): Unimplemented,
         (_Code.INTERNAL, ""): Internal,
         (_Code.INTERNAL, "INTERNAL"): ServerFault,

@@ -74,6 +74,8 @@ class _ErrorReasonEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._En
     """RESOURCE_EXHAUSTED: events came faster than the watcher took them. Watch again."""
     ERROR_REASON_CREDENTIALS_WRONG: _ErrorReason.ValueType  # 25
     """UNAUTHENTICATED: no credentials were shown, or wrong ones."""
+    ERROR_REASON_STORE_UNREACHABLE: _ErrorReason.ValueType  # 26
+    """UNAVAILABLE: the registry cannot reach the store that it shares with others; it may or may not have been done."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Says what was refused. Sent as the enum's name without its prefix, such as "LEASE_NOT_FOUND"."""
@@ -130,4 +132,6 @@ ERROR_REASON_WATCHER_TOO_SLOW: ErrorReason.ValueType  # 24
 """RESOURCE_EXHAUSTED: events came faster than the watcher took them. Watch again."""
 ERROR_REASON_CREDENTIALS_WRONG: ErrorReason.ValueType  # 25
 """UNAUTHENTICATED: no credentials were shown, or wrong ones."""
+ERROR_REASON_STORE_UNREACHABLE: ErrorReason.ValueType  # 26
+"""UNAVAILABLE: the registry cannot reach the store that it shares with others; it may or may not have been done."""
 Global___ErrorReason: typing_extensions.TypeAlias = ErrorReason

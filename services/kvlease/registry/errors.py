@@ -135,3 +135,10 @@ class WatcherTooSlow(Refusal):
     def __init__(self, limit: int) -> None:
         super().__init__("events come faster than they are read; watch again")
         self.limit = limit
+
+
+class StoreUnreachable(Refusal):
+    """What the registries share is not to be had now; it may or may not have been done."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"{why}; call again")

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kvlease.registry.change import Event, Topic
@@ -59,7 +60,7 @@ class Feed:
 
     def __init__(self, sleep: Callable[[float], Awaitable[None]]) -> None:
         self._sleep = sleep
-        self._waiters: defaultdict[Topic, set[asyncio.Future[None]]] = defaultdict(set)
+        self._waiters: defaultdict[Topic, set[asyncio.Event]] = defaultdict(set)
         self._watchers: defaultdict[str, set[Watcher]] = defaultdict(set)
         self._closed: Callable[[], Exception] | None = None
 
@@ -70,25 +71,47 @@ class Feed:
 
     async def wait(self, topic: Topic, seconds: float) -> None:
         """Returns when the topic is touched or the time is over. Raises what closed the feed."""
+        with self.listening(topic) as touched:
+            await self.until(touched, seconds)
+
+    @contextmanager
+    def listening(self, topic: Topic) -> Iterator[asyncio.Event]:
+        """Gives an event that is set when the topic is touched, from now on. Raises what closed the feed."""
         self.check()
-        touched: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        touched = asyncio.Event()
         self._waiters[topic].add(touched)
-        over = asyncio.ensure_future(self._sleep(seconds))
         try:
-            await asyncio.wait((touched, over), return_when=asyncio.FIRST_COMPLETED)
+            yield touched
         finally:
-            over.cancel()
             self._waiters[topic].discard(touched)
             if not self._waiters[topic]:
                 del self._waiters[topic]
+
+    async def until(self, touched: asyncio.Event, seconds: float) -> None:
+        """Returns when the event is set or the time is over. Raises what closed the feed."""
+        waits = [asyncio.ensure_future(x) for x in (touched.wait(), self._sleep(seconds))]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
         self.check()
 
     def touch(self, topics: Iterable[Topic]) -> None:
         """Wakes those who wait for any of these."""
         for topic in topics:
             for touched in self._waiters.get(topic, ()):
-                if not touched.done():
-                    touched.set_result(None)
+                touched.set()
+
+    def touch_all(self) -> None:
+        """Wakes everybody who waits."""
+        self.touch(list(self._waiters))
+
+    def fail_watchers(self, error: Exception) -> None:
+        """Ends every watch with an error."""
+        for watchers in self._watchers.values():
+            for watcher in watchers:
+                watcher.fail(error)
 
     def watchers(self, tenant: str) -> Iterable[Watcher]:
         """Those who watch a tenant's leases."""
@@ -109,10 +132,8 @@ class Feed:
     def close(self, error: Callable[[], Exception]) -> None:
         """Ends every wait and watch with an error, those to come included."""
         self._closed = error
-        self.touch(list(self._waiters))
-        for watchers in self._watchers.values():
-            for watcher in watchers:
-                watcher.fail(error())
+        self.touch_all()
+        self.fail_watchers(error())
 
     def check(self) -> None:
         """Raises what closed the feed."""

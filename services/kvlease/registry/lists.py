@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kvlease.registry.errors import LeaseNotFound
-from kvlease.registry.lease import Conversation, Kind, Lease, State
+from kvlease.registry.lease import Conversation, Kind, Lease, State, Terms
 from kvlease.registry.ledger import Ledger
 from kvlease.registry.session import Engine, Session
 from kvlease.registry.shown import Shown, show
@@ -20,13 +20,13 @@ class Filter:
     kind: Kind | None = None
     state: State | None = None
 
-    def takes(self, lease: Lease, state: State) -> bool:
+    def takes(self, terms: Terms, state: State) -> bool:
         """Tells whether a lease in that state is wanted; in any state, where none is given."""
         return (
-            lease.terms.conversation.tenant == self.tenant
-            and self.conversation_id in ("", lease.terms.conversation.conversation_id)
-            and self.engine_id in ("", lease.terms.handle.engine.engine_id)
-            and self.kind in (None, lease.terms.kind)
+            terms.conversation.tenant == self.tenant
+            and self.conversation_id in ("", terms.conversation.conversation_id)
+            and self.engine_id in ("", terms.handle.engine.engine_id)
+            and self.kind in (None, terms.kind)
             and self.state in (None, state)
         )
 
@@ -66,7 +66,7 @@ def page(ledger: Ledger, wanted: Filter, after: int, size: int) -> Page:
     """Shows at most so many of the wanted leases that came after a number; only live ones unless a state is wanted."""
     found: list[Shown] = []
     for lease in _candidates(ledger, wanted, after):
-        if not wanted.takes(lease, lease.state) or (wanted.state is None and lease.state is not State.LIVE):
+        if not wanted.takes(lease.terms, lease.state) or (wanted.state is None and lease.state is not State.LIVE):
             continue
         if len(found) == size:
             return Page(found, found[-1].seq)
@@ -76,7 +76,7 @@ def page(ledger: Ledger, wanted: Filter, after: int, size: int) -> Page:
 
 def existing(ledger: Ledger, wanted: Filter) -> Iterable[Lease]:
     """All wanted leases that are not freed, oldest first."""
-    return [lease for lease in _candidates(ledger, wanted, 0) if wanted.takes(lease, lease.state)]
+    return [lease for lease in _candidates(ledger, wanted, 0) if wanted.takes(lease.terms, lease.state)]
 
 
 def engines(ledger: Ledger, model: str, *, include_lost: bool) -> list[EngineShown]:

@@ -138,7 +138,7 @@ class MemoryStore:
     async def get(self, tenant: str, lease_id: str) -> Shown:
         return self._do(lambda x: lists.get(x, tenant, lease_id))
 
-    async def page(self, wanted: Filter, after: int, size: int) -> Page:
+    async def page(self, wanted: Filter, after: int, size: int, *, whole: bool = False) -> Page:  # noqa: ARG002 - is free
         return self._do(lambda x: lists.page(x, wanted, after, size))
 
     async def watch(self, wanted: Filter) -> AsyncGenerator[Happened]:
@@ -187,7 +187,7 @@ class MemoryStore:
                     LOGGED[event], lease=lease.lease_id, engine=lease.terms.handle.engine.engine_id, why=reason.name
                 )
             for watcher in self._feed.watchers(lease.terms.conversation.tenant):
-                if watcher.wanted.takes(lease, state):
+                if watcher.wanted.takes(lease.terms, state):
                     watcher.put(Happened(event, show(lease, ledger.now, state, reason)))
         ledger.changes.clear()
         self._feed.touch(ledger.touched)

@@ -26,5 +26,6 @@ STATUSES: Statuses = MappingProxyType(
         errors.IdTaken: Status(StatusCode.ALREADY_EXISTS, reasons.ERROR_REASON_ID_TAKEN),
         errors.PromiseTooShort: Status(StatusCode.UNAVAILABLE, reasons.ERROR_REASON_PROMISE_TOO_SHORT),
         errors.WatcherTooSlow: Status(StatusCode.RESOURCE_EXHAUSTED, reasons.ERROR_REASON_WATCHER_TOO_SLOW),
+        errors.StoreUnreachable: Status(StatusCode.UNAVAILABLE, reasons.ERROR_REASON_STORE_UNREACHABLE),
     }
 )

@@ -69,8 +69,8 @@ class Store(Protocol):
     async def get(self, tenant: str, lease_id: str) -> Shown:
         """Shows a lease."""
 
-    async def page(self, wanted: Filter, after: int, size: int) -> Page:
-        """Shows a page of leases."""
+    async def page(self, wanted: Filter, after: int, size: int, *, whole: bool = False) -> Page:
+        """Shows a page of leases; their handles may lack digests and bodies if not `whole`."""
 
     def watch(self, wanted: Filter) -> AsyncGenerator[Happened]:
         """Gives what exists, SYNCED, then what happens."""

@@ -1,0 +1,1 @@
+return run(function() sessioning.close(credential()) end)

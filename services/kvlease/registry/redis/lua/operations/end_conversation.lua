@@ -1,0 +1,3 @@
+return run(function()
+  return life.retire_all(ledger.live(ledger.chat(args.tenant, args.conversation_id)), ENDED)
+end)

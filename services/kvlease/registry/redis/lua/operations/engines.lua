@@ -1,0 +1,1 @@
+return run(function() return shown.engines(args.model, args.include_lost) end)

@@ -1,0 +1,1 @@
+return run(function() return shown.existing(args.wanted), exact(boot.told) end)

@@ -1,0 +1,1 @@
+return run(function() return claiming.finish(credential(), args.claim_id) or '' end)

@@ -1,0 +1,4 @@
+return run(function()
+  args.engine.profile = ARGV[2]
+  return exact(sessioning.open(args.engine).budget)
+end)

@@ -1,0 +1,1 @@
+return run(function() return endings.release(credential(), args.lease_ids) end)

@@ -1,0 +1,1 @@
+return run(function() return exact(claiming.renew(credential(), args.claim_id)) end)

@@ -1,0 +1,1 @@
+return run(function() return endings.revoke(args.selection) end)
