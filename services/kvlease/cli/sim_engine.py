@@ -118,7 +118,7 @@ def _add_place(parser: argparse.ArgumentParser) -> None:
     option("--host", default="127.0.0.1", help="where to listen")
     option("--name", default=_name(os.environ), metavar="HOST", help="by which others reach it; else --host")
     option("--port", type=int, default=8100, help="of the first engine; 0: any free ones")
-    option("--engine-id", default="", help="$KVLEASE_ENGINE_ID; of several, each gets a number; else host and port")
+    option("--engine-id", default="", help="$KVLEASE_ENGINE_ID; of several, each gets a number; else name and port")
     option("--model", default=_default(Settings, "model"), help="the name that they answer to")
     option("--registry", default="", metavar="HOST:PORT", help=f"$KVLEASE_REGISTRY, or {DEFAULT_REGISTRY}")
     option("--router", default="", metavar="HOST:PORT", help=f"$KVLEASE_ROUTER, or {DEFAULT_ROUTER}")

@@ -58,7 +58,7 @@ class Instance:
         port = server.listen(self.settings.host, self.settings.port)
         self.settings = replace(self.settings, port=port)
         self._server = server
-        name = self.settings.connector.engine_id or f"{self.settings.host}:{port}"
+        name = self.settings.connector.engine_id or f"{self.settings.name or self.settings.host}:{port}"
         self.engine = self._build(name)
         loop = asyncio.get_running_loop()
         app = App(self.settings, self.engine, self.switches, name=name, crash=self.crash, later=loop.call_later)

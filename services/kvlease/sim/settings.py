@@ -21,8 +21,8 @@ class Settings:
 
     Attributes:
         port: Of the HTTP server; 0: any free one.
-        connector: What the connector would find in its environment. An empty `engine_id` becomes host and port; its
-            URL is not used.
+        connector: What the connector would find in its environment. An empty `engine_id` becomes name, or else host,
+            and port; its URL is not used.
         name: Host by which gateways and other engines reach it; empty: where it listens.
         blocks: In the pool, the null block among them.
         answer_tokens: Words of an answer that is not cut short.
