@@ -7,13 +7,24 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from kvlease.cli import bench, end, engines, leases, release, sim_engine, tickets, up, watch
-from kvlease.cli.command import FAILED, OK, Command, explain
+from kvlease.cli import bench, end, engines, explain, leases, release, sim_engine, tickets, up, watch
+from kvlease.cli.command import FAILED, OK, Command, advise
 from kvlease.client.errors import KvleaseError
 
 INTERRUPTED = 128 + signal.SIGINT
 
-COMMANDS: tuple[Command, ...] = (up, engines, leases, tickets, end, release, watch, sim_engine, bench)
+COMMANDS: tuple[Command, ...] = (
+    up,
+    engines,
+    leases,
+    tickets,
+    explain,
+    end,
+    release,
+    watch,
+    sim_engine,
+    bench,
+)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -37,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(args.run(args))
     except KvleaseError as error:
-        print(f"kvlease: {explain(error, args)}", file=sys.stderr)
+        print(f"kvlease: {advise(error, args)}", file=sys.stderr)
         return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED

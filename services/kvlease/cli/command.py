@@ -57,7 +57,7 @@ def connect(args: argparse.Namespace) -> Client:
     return Client(**{server: getattr(args, server) for server in args.servers}, tenant=args.tenant)
 
 
-def explain(error: KvleaseError, args: argparse.Namespace) -> str:
+def advise(error: KvleaseError, args: argparse.Namespace) -> str:
     """Says what went wrong, and what to do."""
     servers = getattr(args, "servers", ())
     who = " or ".join(servers) or "server"

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 
-from kvlease.cli.command import OK, Subparsers, add_connection, connect, explain
+from kvlease.cli.command import OK, Subparsers, add_connection, advise, connect
 from kvlease.cli.command import add_parser as add
 from kvlease.cli.leases import add_filter
 from kvlease.cli.output import length, print_json, printable
@@ -51,7 +51,7 @@ def _follow(client: Client, args: argparse.Namespace) -> Iterator[LeaseEvent]:
             if not worked:
                 raise
             if not told:
-                print(f"kvlease: watching again when it can be: {explain(error, args)}", file=sys.stderr)
+                print(f"kvlease: watching again when it can be: {advise(error, args)}", file=sys.stderr)
             told = True
         time.sleep(PAUSE)
 

@@ -1,0 +1,144 @@
+"""Why a turn reused what it did, in words. Pure: from what a router and a registry tell, to what people can act on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from kvlease.cli.output import length
+from kvlease.client.types import Engine, Ticket, TicketState
+
+REUSED, PARTLY, NOT_REUSED, UNKNOWN = "reused", "partly reused", "not reused", "not known"
+
+_WAIT = "give it more time (KVLEASE_WAIT of the engine), or find out why registry or router are slow: `kvlease doctor`"
+_REACH = "see whether the engine reaches registry and router: its log, and `kvlease doctor`"
+_SAME = "send the earlier messages exactly as they were, the assistant's included: what was changed cannot be reused"
+
+REASONS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "NO_LEASE": ("no decode engine kept the conversation any more", ""),
+        "NO_MATCH": ("the prompt does not begin like what was kept", _SAME),
+        "LEASE_NOT_FOUND": ("the lease went away while it was asked for", ""),
+        "FOUND_LOCALLY": ("prefill's own prefix cache had as much", ""),
+        "OWN_LEASE": ("the engine itself keeps it: its prefix cache has what can be had", ""),
+        "BELOW_THRESHOLD": (
+            "fewer tokens could be read than are worth a read",
+            "normal for short histories; `kv_recompute_threshold` of the prefill engine sets the limit",
+        ),
+        "WAIT_OVER": ("the claim was not answered within the wait", _WAIT),
+        "ROUTER_SILENT": ("the router did not prove the ticket in time", _WAIT),
+        "UNREACHABLE": ("the engine could not reach registry or router", _REACH),
+        "NO_SESSION": ("the engine has no session with the registry", _REACH),
+        "SESSION_NOT_FOUND": ("the registry has forgotten the engine", _REACH),
+        "PROMISE_TOO_SHORT": (
+            "the engine that keeps it has been silent for too long to promise it",
+            "see why its heartbeats are late: is it overloaded, or its network?",
+        ),
+        "TICKET_FORGED": (
+            "the ticket was not signed by this deployment's routers",
+            "give all routers the same --ticket-key, and engines and gateways the same routers",
+        ),
+        "TICKET_NOT_FOUND": ("the turn was over before prefill asked for it", ""),
+        "INCARNATION_MISMATCH": ("the engine has been started again since the turn was routed", ""),
+        "DIGEST_KEY_DIFFERS": (
+            "the engines digest tokens with different keys",
+            "set the same KVLEASE_DIGEST_KEY on all engines",
+        ),
+        "FORMAT_UNKNOWN": (
+            "the engines' connectors do not understand each other",
+            "install the same version of kvlease on all engines",
+        ),
+        "BODY_UNREADABLE": (
+            "the engines' connectors do not understand each other",
+            "install the same versions of kvlease and vLLM on all engines",
+        ),
+        "READ_FAILED": (
+            "the read from decode failed",
+            "see prefill's log; is decode's side channel (VLLM_NIXL_SIDE_CHANNEL_HOST) reachable from prefill?",
+        ),
+        "READ_LATE": ("the read took longer than its claim", "see why reads are slow: network, or UCX's choice of it"),
+        "READ_GIVEN_UP": ("the scheduler went on without the read", "see prefill's log"),
+        "NOT_READ": ("the request ended before anything was read", ""),
+        "ABORTED": ("the request was aborted", ""),
+        "FAULT": ("a fault of the connector", "see prefill's log, and report it"),
+        "INTERNAL": ("a fault of registry or router", "see its log, and report it"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a turn's prompt. *advice* is empty where nothing is to be done."""
+
+    outcome: str
+    why: str
+    advice: str = ""
+
+
+def judge(turn: Ticket, before: Ticket | None, engines: Mapping[str, Engine]) -> Verdict:
+    """Judges a turn by its record, that of the turn *before* it in its conversation, and the engines of now, by id."""
+    if not turn.terms.conversation_id:
+        return Verdict(NOT_REUSED, "the request named no conversation", "send `conversation_id`, or X-Conversation-ID")
+    if turn.terms.prefill is None:
+        return Verdict(NOT_REUSED, f"decode computed the prompt by itself: {turn.decision}", _about_decode_only(turn))
+    report = turn.report
+    if report is None:
+        return _without_report(turn)
+    had = report.local_tokens + report.reused_tokens
+    if report.reused_tokens:
+        return _reused(turn, had)
+    if report.miss_reason:
+        return _missed(turn, before, report.miss_reason, had)
+    return _silent(turn, engines)
+
+
+def _reused(turn: Ticket, had: int) -> Verdict:
+    short = turn.leased_tokens - had
+    if short <= 0:
+        return Verdict(REUSED, "all that was kept")
+    why = f"{had} of the {turn.leased_tokens} tokens that were kept: the prompt differs from about token {had} on"
+    return Verdict(PARTLY, why, _SAME)
+
+
+def _missed(turn: Ticket, before: Ticket | None, reason: str, had: int) -> Verdict:
+    why, advice = REASONS.get(reason, (f"the engine says {reason}", ""))
+    if reason == "NO_LEASE":
+        why, advice = _no_lease(turn, before)
+    if reason == "FOUND_LOCALLY" or (turn.leased_tokens and had >= turn.leased_tokens):
+        return Verdict(REUSED, why, advice)
+    return Verdict(NOT_REUSED, why, advice)
+
+
+def _no_lease(turn: Ticket, before: Ticket | None) -> tuple[str, str]:
+    if turn.leased_tokens:
+        return "the lease went away between routing and prefill", ""
+    if before is None:
+        return "nothing was kept: the first turn, or the first that this router knows of", ""
+    silence = length(before.age - turn.age)
+    if before.state is not TicketState.COMPLETED:
+        return f"nothing was kept: the turn before it, {silence} earlier, is {before.state}", ""
+    why = (
+        f"nothing was kept any more, {silence} after the turn before: nobody renewed the lease, or memory was needed, "
+        "or the conversation was ended, or its engine is gone"
+    )
+    return why, "hold the conversation while tools run (`client.conversation()`); `kvlease watch` tells what happens"
+
+
+def _about_decode_only(turn: Ticket) -> str:
+    if "registry" in turn.decision:
+        return "see why the router does not reach the registry: `kvlease doctor`"
+    return "see whether a prefill engine of the same version and layout is there: `kvlease doctor`"
+
+
+def _without_report(turn: Ticket) -> Verdict:
+    if turn.state is TicketState.ROUTED:
+        return Verdict(UNKNOWN, "prefill has not told yet")
+    return Verdict(UNKNOWN, f"prefill has told nothing, and the turn is {turn.state}", _REACH)
+
+
+def _silent(turn: Ticket, engines: Mapping[str, Engine]) -> Verdict:
+    """Judges a turn of which prefill did not even ask what there is."""
+    prefill = engines.get(turn.terms.prefill.engine_id) if turn.terms.prefill else None
+    if prefill is not None and not prefill.bidirectional:
+        advice = 'start it with "bidirectional_kv_xfer": true in kv_connector_extra_config'
+        return Verdict(NOT_REUSED, f"{prefill.ref.engine_id} does not read KV back", advice)
+    return Verdict(NOT_REUSED, "prefill did not ask for it", "see prefill's log")

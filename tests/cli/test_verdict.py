@@ -1,0 +1,132 @@
+"""What a turn's record means to people."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kvlease.cli.verdict import NOT_REUSED, PARTLY, REASONS, REUSED, UNKNOWN, judge
+from kvlease.client.types import EngineRef, PrefillReport, RouteMode, Ticket, TicketState, TicketTerms
+from tests.cli.records import engine
+
+ROOT = Path(__file__).resolve().parents[2]
+CONNECTOR = ROOT / "connector" / "kvlease" / "connector"
+
+TURN = Ticket(
+    terms=TicketTerms(
+        ticket_id="t",
+        tenant="default",
+        conversation_id="c",
+        mode=RouteMode.PREFILL_DECODE,
+        prefill=EngineRef("p", "1"),
+        decode=EngineRef("d", "1"),
+        base_generation=1,
+        lifetime=3600.0,
+    ),
+    state=TicketState.COMPLETED,
+    age=10.0,
+    model="m",
+    leased_tokens=500,
+    decision="decode d: holds the conversation; prefill p: least loaded",
+    report=None,
+)
+
+
+def turn(*, reused: int = 0, local: int = 0, miss: str = "", leased: int = 500) -> Ticket:
+    report = PrefillReport(
+        prompt_tokens=600,
+        local_tokens=local,
+        reused_tokens=reused,
+        computed_tokens=600 - local - reused,
+        miss_reason=miss,
+        kv_bytes=0,
+        prefill_duration=0.1,
+        added_wait=0.0,
+    )
+    return replace(TURN, report=report, leased_tokens=leased)
+
+
+def test_all_that_was_kept_is_reuse() -> None:
+    assert judge(turn(reused=500), None, {}).outcome == REUSED
+
+
+def test_less_than_was_kept_is_partial_and_says_from_where_the_prompt_differs() -> None:
+    verdict = judge(turn(reused=384), None, {})
+
+    assert verdict.outcome == PARTLY
+    assert "from about token 384 on" in verdict.why
+    assert "exactly" in verdict.advice
+
+
+def test_what_prefill_had_itself_is_reuse() -> None:
+    assert judge(turn(local=500, miss="FOUND_LOCALLY"), None, {}).outcome == REUSED
+
+
+def test_a_first_turn_has_nothing_to_reuse() -> None:
+    verdict = judge(turn(miss="NO_LEASE", leased=0), None, {})
+
+    assert (verdict.outcome, verdict.advice) == (NOT_REUSED, "")
+    assert "first turn" in verdict.why
+
+
+def test_a_lease_that_is_gone_is_told_with_the_silence_before() -> None:
+    verdict = judge(turn(miss="NO_LEASE", leased=0), replace(TURN, age=100.0), {})
+
+    assert "1m30s after" in verdict.why
+    assert "conversation()" in verdict.advice
+
+
+def test_a_turn_that_was_cancelled_left_nothing() -> None:
+    before = replace(TURN, age=20.0, state=TicketState.CANCELLED)
+
+    assert "cancelled" in judge(turn(miss="NO_LEASE", leased=0), before, {}).why
+
+
+def test_a_lease_may_go_between_routing_and_prefill() -> None:
+    assert "between" in judge(turn(miss="NO_LEASE"), TURN, {}).why
+
+
+def test_a_request_without_a_conversation_reuses_nothing() -> None:
+    nameless = replace(TURN, terms=replace(TURN.terms, conversation_id=""))
+
+    assert "no conversation" in judge(nameless, None, {}).why
+
+
+@pytest.mark.parametrize(
+    ("decision", "advice"),
+    [
+        ("prefill none: the registry is out of reach", "reach the registry"),
+        ("no other engine fits", "same version"),
+    ],
+)
+def test_decode_alone_is_told_with_the_routers_reason(decision: str, advice: str) -> None:
+    alone = replace(TURN, terms=replace(TURN.terms, prefill=None), decision=decision)
+
+    verdict = judge(alone, None, {})
+
+    assert decision in verdict.why
+    assert advice in verdict.advice
+
+
+def test_a_flag_that_is_missing_on_prefill_is_named() -> None:
+    verdict = judge(turn(), TURN, {"p": engine("p", bidirectional=False)})
+
+    assert "p does not read KV back" in verdict.why
+    assert "bidirectional_kv_xfer" in verdict.advice
+
+
+@pytest.mark.parametrize("state", [TicketState.ROUTED, TicketState.COMPLETED])
+def test_without_a_report_nothing_is_known(state: TicketState) -> None:
+    assert judge(replace(TURN, state=state), None, {}).outcome == UNKNOWN
+
+
+def test_a_word_that_is_new_is_passed_on() -> None:
+    assert "SOME_NEW_WORD" in judge(turn(miss="SOME_NEW_WORD"), TURN, {}).why
+
+
+def test_every_word_of_the_connector_is_explained() -> None:
+    source = "".join(path.read_text() for path in CONNECTOR.glob("*.py"))
+    words = set(re.findall(r'(?:miss|reason)="([A-Z_]+)"|\.fail\("([A-Z_]+)"\)', source))
+
+    assert {word for pair in words for word in pair if word} <= set(REASONS)
