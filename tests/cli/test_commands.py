@@ -2,6 +2,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -192,3 +193,22 @@ def test_a_reader_that_leaves_early_is_no_failure(registry: FakeRegistry) -> Non
     assert listing.stderr is not None
     assert listing.stderr.read() == b""
     listing.stderr.close()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+def test_a_shell_is_told_every_command(shell: str, capsys: Capture) -> None:
+    assert main(("completion", shell)) == 0
+
+    script = capsys.readouterr().out
+    assert all(command.__name__.rpartition(".")[2].replace("_", "-") in script for command in COMMANDS)  # type: ignore[attr-defined]
+
+
+def test_bash_takes_its_completion(tmp_path: Path, capsys: Capture) -> None:
+    main(("completion", "bash"))
+    script = tmp_path / "completion.sh"
+    script.write_text(capsys.readouterr().out)
+
+    ask = "source $0; COMP_WORDS=(kvlease lea); COMP_CWORD=1; _shtab_kvlease; echo ${COMPREPLY[@]}"
+    done = subprocess.run(["bash", "-c", ask, str(script)], capture_output=True, text=True, timeout=30, check=True)
+
+    assert done.stdout.split() == ["leases"]

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from kvlease.cli import bench, end, engines, explain, leases, release, sim_engine, tickets, up, watch
+from kvlease.cli import bench, completion, end, engines, explain, leases, release, sim_engine, tickets, up, watch
 from kvlease.cli.command import FAILED, OK, Command, advise
 from kvlease.client.errors import KvleaseError
 
@@ -24,6 +24,7 @@ COMMANDS: tuple[Command, ...] = (
     watch,
     sim_engine,
     bench,
+    completion,
 )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kvlease.cli.command import FAILED, OK, Subparsers
 from kvlease.cli.command import add_parser as add
-from kvlease.cli.output import print_json
+from kvlease.cli.telling import Telling
 from kvlease.client.channel import DEFAULT_REGISTRY, DEFAULT_ROUTER
 from kvlease.client.lengths import written
 from kvlease.local import install, model
@@ -23,15 +23,6 @@ if TYPE_CHECKING:
 
 WRONG = 2
 DEFAULT_GATEWAY = "127.0.0.1:8440"
-LINES = {
-    "listening": "registry {registry}, router {router}, gateway {gateway}",
-    "engine started": "{name} is starting, its log is {log}",
-    "engine ready": "{name} is ready",
-    "engine ended": "{name} has ended",
-    "waiting": "waiting for engines: start vLLM with KVLEASE_REGISTRY={registry} and KVLEASE_ROUTER={router}",
-    "ready": "ready {url}",
-    "stopping": "stopping",
-}
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -71,9 +62,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         services = embedded.Services(args.registry, args.router, args.gateway, args.wait)
         services.check(insecure=args.insecure)
-        embedded.serve_until_signal(
-            services, _engines(args), _tell_json if args.json else _tell_people, logs=_logs(args)
-        )
+        with Telling(as_json=args.json) as tell:
+            embedded.serve_until_signal(services, _engines(args), tell, logs=_logs(args))
     except (ValueError, EngineUnavailable) as error:
         return _fail(error, WRONG)
     except (EngineFailed, OSError) as error:
@@ -135,14 +125,6 @@ def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
     return int(text)
-
-
-def _tell_json(event: str, /, **data: object) -> None:
-    print_json({"event": event, **data}, indent=None)
-
-
-def _tell_people(event: str, /, **data: object) -> None:
-    print(LINES[event].format(**data), file=sys.stdout if event == "ready" else sys.stderr, flush=True)
 
 
 def _fail(error: Exception, code: int) -> int:
