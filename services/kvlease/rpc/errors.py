@@ -6,7 +6,6 @@ BadRequest, `retry_after` (seconds) becomes RetryInfo. What is in no table is a 
 it is shown.
 """
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
@@ -76,9 +75,9 @@ def status_of(error: Exception, statuses: Statuses) -> status_pb2.Status:
 
 
 def duration(seconds: float) -> duration_pb2.Duration:
-    """Returns whole and nano seconds, rounded down: a promise is never lengthened on its way."""
-    whole = math.floor(seconds)
-    return duration_pb2.Duration(seconds=whole, nanos=math.floor((seconds - whole) * 1e9))
+    """Returns whole milliseconds, which people can read, rounded down: a promise is never lengthened on its way."""
+    whole, milliseconds = divmod(round(seconds * 1e9) // 1_000_000, 1000)
+    return duration_pb2.Duration(seconds=whole, nanos=milliseconds * 1_000_000)
 
 
 def _status(status: Status, message: str, data: Mapping[str, object]) -> status_pb2.Status:
