@@ -9,7 +9,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from kvlease.registry.service import create
 from kvlease.registry.settings import Settings
-from kvlease.rpc import Identify, Server, trusting
+from kvlease.rpc import OPEN, Protection, Server
 from kvlease.v1 import lease_pb2, registry_pb2, registry_pb2_grpc
 from tests.registry.digests import KEY_ID, STRIDE, digests
 from tests.support.servers import serving
@@ -21,9 +21,12 @@ AS_TENANT = (("x-kvlease-tenant", TENANT),)
 
 
 @asynccontextmanager
-async def served(settings: Settings | None = None, identify: Identify = trusting) -> AsyncIterator[tuple[Server, Any]]:
+async def served(settings: Settings | None = None, protection: Protection = OPEN) -> AsyncIterator[tuple[Server, Any]]:
     """A registry on a free port, and a stub for it."""
-    async with create(settings or Settings(), identify=identify) as service, serving(service) as (server, channel):
+    async with (
+        create(settings or Settings()) as service,
+        serving(service, protection=protection) as (server, channel),
+    ):
         yield server, stub(channel)
 
 

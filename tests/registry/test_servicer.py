@@ -8,7 +8,6 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from kvlease.registry.settings import Settings
-from kvlease.rpc import Identify, Identity, Role
 from kvlease.v1 import lease_pb2, registry_pb2
 from tests.registry.messages import (
     AS_TENANT,
@@ -260,30 +259,6 @@ async def test_another_tenants_lease_is_not_found() -> None:
         found = refusal(registry.GetLease(registry_pb2.GetLeaseRequest(lease_id="l1")))
 
         assert await found == (grpc.StatusCode.NOT_FOUND, "LEASE_NOT_FOUND")
-
-
-def only(*roles: Role) -> Identify:
-    return lambda _: Identity("t1", frozenset(roles))
-
-
-@pytest.mark.parametrize(
-    ("role", "refused"),
-    [
-        (Role.APPLICATION, {"OpenSession", "GrantLease", "ClaimLease", "EndTurn", "RevokeLeases"}),
-        (Role.ENGINE, {"RenewLeases", "EndConversation", "EndTurn", "RevokeLeases"}),
-        (Role.ROUTER, {"OpenSession", "RenewLeases", "RevokeLeases"}),
-        (Role.OPERATOR, {"OpenSession", "GrantLease", "RenewLeases", "EndTurn"}),
-    ],
-)
-async def test_each_role_may_call_its_own_methods_only(role: Role, refused: set[str]) -> None:
-    async with served(identify=only(role)) as (_, registry):
-        for method in refused:
-            request = getattr(registry_pb2, f"{method}Request")()
-            assert await refusal(getattr(registry, method)(request)) == (
-                grpc.StatusCode.PERMISSION_DENIED,
-                "ROLE_DENIED",
-            )
-        await registry.ListEngines(registry_pb2.ListEnginesRequest())
 
 
 async def test_a_watcher_that_is_too_slow_is_told_so() -> None:

@@ -12,7 +12,7 @@ from grpc_health.v1 import health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2_grpc
 from grpc_status import rpc_status
 
-from kvlease.rpc import Server, Service, Statuses
+from kvlease.rpc import OPEN, Protection, Server, Service, Statuses
 
 DETAILS = (error_details_pb2.ErrorInfo, error_details_pb2.BadRequest, error_details_pb2.RetryInfo)
 
@@ -39,9 +39,12 @@ def a_service(
 
 
 @asynccontextmanager
-async def serving(*services: Service) -> AsyncIterator[tuple[Server, grpc.aio.Channel]]:
-    """Serves on a free port; gives the server and a channel to it."""
-    async with Server("127.0.0.1:0", services) as server, grpc.aio.insecure_channel(server.address) as channel:
+async def serving(*services: Service, protection: Protection = OPEN) -> AsyncIterator[tuple[Server, grpc.aio.Channel]]:
+    """Serves on a free port; gives the server and a channel to it, in plain text."""
+    async with (
+        Server("127.0.0.1:0", services, protection) as server,
+        grpc.aio.insecure_channel(server.address) as channel,
+    ):
         yield server, channel
 
 

@@ -7,7 +7,22 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from kvlease.cli import bench, completion, end, engines, explain, leases, release, sim_engine, tickets, up, watch
+from kvlease.cli import (
+    bench,
+    certs,
+    completion,
+    doctor,
+    end,
+    engines,
+    explain,
+    keys,
+    leases,
+    release,
+    sim_engine,
+    tickets,
+    up,
+    watch,
+)
 from kvlease.cli.command import FAILED, OK, Command, advise
 from kvlease.client.errors import KvleaseError
 
@@ -24,7 +39,10 @@ COMMANDS: tuple[Command, ...] = (
     watch,
     sim_engine,
     bench,
+    certs,
+    keys,
     completion,
+    doctor,
 )
 
 

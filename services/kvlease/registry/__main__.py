@@ -11,9 +11,9 @@ from kvlease.client.lengths import written
 from kvlease.registry.rules import Rules, Timing
 from kvlease.registry.service import VALUES, create
 from kvlease.registry.settings import Settings
-from kvlease.rpc import Server, address
+from kvlease.rpc import Server
 from kvlease.rpc.logging import LogFormat, configure
-from kvlease.rpc.options import length
+from kvlease.rpc.options import add_protection, length, protection
 
 log = structlog.get_logger()
 
@@ -41,7 +41,7 @@ COUNTS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serves until SIGTERM or SIGINT. Returns 2 for settings that cannot be, 1 for an address that is taken."""
+    """Serves until SIGTERM or SIGINT. Returns 2 for settings that cannot be, 1 for what is not there or taken."""
     parser = _parser()
     given = parser.parse_args(arguments)
     configure(LogFormat(given.log_format), debug=given.debug)
@@ -59,14 +59,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 async def serve(settings: Settings) -> None:
     """Serves until a signal comes, then drains."""
-    async with create(settings) as service, Server(settings.listen, [service]) as server:
+    async with create(settings) as service, Server(settings.listen, [service], settings.protection) as server:
         log.info(f"ready registry {server.address}")  # noqa: G004 - scripts wait for it
         await server.serve_until_signal(settings.grace)
 
 
 def settings_from(given: argparse.Namespace) -> Settings:
     """Returns the settings. Raises ValueError for what cannot be."""
-    settings = Settings(
+    return Settings(
         listen=given.listen,
         rules=Rules(
             timing=Timing(**{name: getattr(given, name) for name, _ in TIMES}),
@@ -76,10 +76,8 @@ def settings_from(given: argparse.Namespace) -> Settings:
         value=given.value,
         watch_limit=given.watch_limit,
         grace=given.grace,
+        protection=protection(given),
     )
-    if not (given.insecure or address.is_local(given.listen)):
-        raise ValueError(f"{given.listen} can be reached by others and is not encrypted; give --insecure to allow that")
-    return settings
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -90,7 +88,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     add, defaults = parser.add_argument, Settings()
     add("--listen", default=defaults.listen, metavar="HOST:PORT", help='where to serve; also "unix:PATH"')
-    add("--insecure", action="store_true", help="serve without encryption on other than this machine's own addresses")
     for names, where in ((TIMES, defaults.rules.timing), (LIVES, defaults.rules)):
         for name, meaning in names:
             add(_flag(name), type=length, default=written(getattr(where, name)), metavar="TIME", help=meaning)
@@ -106,6 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--grace", type=length, default=written(defaults.grace), metavar="TIME", help=grace)
     add("--log-format", choices=[x.value for x in LogFormat], default=LogFormat.AUTO.value, help="how log lines look")
     add("--debug", action="store_true", help="log every lease")
+    add_protection(parser)
     return parser
 
 

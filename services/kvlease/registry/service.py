@@ -17,7 +17,7 @@ from kvlease.registry.settings import Settings
 from kvlease.registry.statuses import STATUSES
 from kvlease.registry.store import Store
 from kvlease.registry.value import LeastRecentlyRenewed, LikelyReturn, Value
-from kvlease.rpc import Draining, Identify, Service, trusting
+from kvlease.rpc import Draining, Service
 from kvlease.v1.registry_pb2_grpc import add_RegistryServiceServicer_to_server
 
 log = structlog.get_logger()
@@ -28,7 +28,7 @@ VALUES: Mapping[str, Callable[[], Value]] = MappingProxyType({"recent": LeastRec
 
 
 @asynccontextmanager
-async def create(settings: Settings, *, identify: Identify = trusting) -> AsyncIterator[Service]:
+async def create(settings: Settings) -> AsyncIterator[Service]:
     """Gives the registry service over a store in memory, and lets its time pass until left."""
     store = MemoryStore(
         settings.rules,
@@ -41,7 +41,7 @@ async def create(settings: Settings, *, identify: Identify = trusting) -> AsyncI
     running = asyncio.create_task(store.run())
     running.add_done_callback(_tell)
     try:
-        yield serve(store, settings.rules.timing, identify)
+        yield serve(store, settings.rules.timing)
     finally:
         running.cancel()
         await asyncio.wait([running])
@@ -53,9 +53,9 @@ def _tell(running: asyncio.Task[None]) -> None:
         log.error("time passes with calls only", exc_info=running.exception())
 
 
-def serve(store: Store, timing: Timing, identify: Identify = trusting) -> Service:
+def serve(store: Store, timing: Timing) -> Service:
     """Gives the registry service over any store."""
-    servicer = RegistryServicer(store, timing, identify)
+    servicer = RegistryServicer(store, timing)
 
     def register(server: grpc.aio.Server) -> None:
         add_RegistryServiceServicer_to_server(servicer, server)

@@ -1,4 +1,4 @@
-"""The RPCs: convert, call the store, convert. Who may call what is said here, once per method."""
+"""The RPCs: convert, call the store, convert. Who may call what is said in `kvlease.rpc.access`."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -10,7 +10,7 @@ import structlog
 from kvlease.registry import answers, requests
 from kvlease.registry.rules import Timing
 from kvlease.registry.store import Store
-from kvlease.rpc import Identify, Role
+from kvlease.rpc import caller
 from kvlease.v1 import lease_pb2, registry_pb2, registry_pb2_grpc
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -21,71 +21,63 @@ log = structlog.get_logger()
 class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
     """kvlease.v1.RegistryService over a store."""
 
-    def __init__(self, store: Store, timing: Timing, identify: Identify) -> None:
+    def __init__(self, store: Store, timing: Timing) -> None:
         self._store = store
         self._timing = timing
-        self._identify = identify
 
     async def OpenSession(
         self, request: registry_pb2.OpenSessionRequest, context: Context
     ) -> registry_pb2.OpenSessionResponse:
-        self._identify(context).require(Role.ENGINE)
         engine = requests.engine(request)
+        caller(context).speak_for(engine.ref.engine_id)
         opened = await self._store.open_session(engine)
         log.info("session opened", engine=engine.ref.engine_id, incarnation=engine.ref.incarnation)
         return answers.opened(opened, self._timing)
 
     async def Heartbeat(
-        self, request: registry_pb2.HeartbeatRequest, context: Context
+        self, request: registry_pb2.HeartbeatRequest, _context: Context
     ) -> registry_pb2.HeartbeatResponse:
-        self._identify(context).require(Role.ENGINE)
         beat = requests.beat(request)
         return answers.heartbeat(await self._store.heartbeat(requests.credential(request.credential), beat))
 
     async def CloseSession(
-        self, request: registry_pb2.CloseSessionRequest, context: Context
+        self, request: registry_pb2.CloseSessionRequest, _context: Context
     ) -> registry_pb2.CloseSessionResponse:
-        self._identify(context).require(Role.ENGINE)
         await self._store.close_session(requests.credential(request.credential))
         log.info("session closed", session=request.credential.session_id)
         return registry_pb2.CloseSessionResponse()
 
     async def AnnounceLeases(
-        self, request: registry_pb2.AnnounceLeasesRequest, context: Context
+        self, request: registry_pb2.AnnounceLeasesRequest, _context: Context
     ) -> registry_pb2.AnnounceLeasesResponse:
-        self._identify(context).require(Role.ENGINE)
         leases = requests.announced(request)
         results = await self._store.announce(requests.credential(request.credential), leases)
         log.info("leases announced", leases=len(results), kept=sum(x.kept for x in results))
         return answers.announced(results)
 
     async def GrantLease(
-        self, request: registry_pb2.GrantLeaseRequest, context: Context
+        self, request: registry_pb2.GrantLeaseRequest, _context: Context
     ) -> registry_pb2.GrantLeaseResponse:
-        self._identify(context).require(Role.ENGINE)
         terms, report = requests.grant(request)
         return answers.granted(await self._store.grant(requests.credential(request.credential), terms, report))
 
     async def RenewLeases(
         self, request: registry_pb2.RenewLeasesRequest, context: Context
     ) -> registry_pb2.RenewLeasesResponse:
-        caller = self._identify(context)
-        caller.require(Role.APPLICATION)
-        return answers.renewed(await self._store.renew(caller.tenant, requests.renewals(request)))
+        tenant = caller(context).tenant
+        return answers.renewed(await self._store.renew(tenant, requests.renewals(request)))
 
     async def ReleaseLease(
-        self, request: registry_pb2.ReleaseLeaseRequest, context: Context
+        self, request: registry_pb2.ReleaseLeaseRequest, _context: Context
     ) -> registry_pb2.ReleaseLeaseResponse:
-        self._identify(context).require(Role.ENGINE)
         lease_id, wait = requests.release(request)
         released = await self._store.release(requests.credential(request.credential), lease_id, wait)
         status = registry_pb2.RELEASE_STATUS_RELEASED if released else registry_pb2.RELEASE_STATUS_CLAIMED
         return registry_pb2.ReleaseLeaseResponse(status=status)
 
     async def ReleaseAll(
-        self, request: registry_pb2.ReleaseAllRequest, context: Context
+        self, request: registry_pb2.ReleaseAllRequest, _context: Context
     ) -> registry_pb2.ReleaseAllResponse:
-        self._identify(context).require(Role.ENGINE)
         wait = requests.release_all(request)
         released, claimed = await self._store.release_all(requests.credential(request.credential), wait)
         log.info("leases released", released=len(released), claimed=len(claimed))
@@ -94,67 +86,62 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
     async def EndConversation(
         self, request: registry_pb2.EndConversationRequest, context: Context
     ) -> registry_pb2.EndConversationResponse:
-        caller = self._identify(context)
-        caller.require(Role.APPLICATION)
-        ended = await self._store.end_conversation(requests.conversation(request, caller.tenant))
+        tenant = caller(context).tenant
+        ended = await self._store.end_conversation(requests.conversation(request, tenant))
         return registry_pb2.EndConversationResponse(leases=ended)
 
     async def ClaimLease(
-        self, request: registry_pb2.ClaimLeaseRequest, context: Context
+        self, request: registry_pb2.ClaimLeaseRequest, _context: Context
     ) -> registry_pb2.ClaimLeaseResponse:
-        self._identify(context).require(Role.ENGINE)
         claim_id, target, wait = requests.claim(request)
         return answers.claimed(await self._store.claim(requests.credential(request.credential), claim_id, target, wait))
 
     async def RenewClaim(
-        self, request: registry_pb2.RenewClaimRequest, context: Context
+        self, request: registry_pb2.RenewClaimRequest, _context: Context
     ) -> registry_pb2.RenewClaimResponse:
-        self._identify(context).require(Role.ENGINE)
         claim_id = requests.claim_id(request)
         ttl = await self._store.renew_claim(requests.credential(request.credential), claim_id)
         return answers.renewed_claim(ttl)
 
     async def FinishClaim(
-        self, request: registry_pb2.FinishClaimRequest, context: Context
+        self, request: registry_pb2.FinishClaimRequest, _context: Context
     ) -> registry_pb2.FinishClaimResponse:
-        self._identify(context).require(Role.ENGINE)
         claim_id = requests.claim_id(request)
         lease_id = await self._store.finish_claim(requests.credential(request.credential), claim_id)
         outcome = registry_pb2.ReadOutcome.Name(request.outcome).removeprefix("READ_OUTCOME_")
         log.debug("claim finished", lease=lease_id, outcome=outcome, tokens=request.tokens, bytes=request.bytes)
         return registry_pb2.FinishClaimResponse()
 
-    async def EndTurn(self, request: registry_pb2.EndTurnRequest, context: Context) -> registry_pb2.EndTurnResponse:
-        self._identify(context).require(Role.ROUTER)
+    async def EndTurn(self, request: registry_pb2.EndTurnRequest, _context: Context) -> registry_pb2.EndTurnResponse:
         report = await self._store.end_turn(requests.turn_end(request))
         if report is None:
             return registry_pb2.EndTurnResponse()
         return registry_pb2.EndTurnResponse(report=lease_pb2.PrefillReport.FromString(report))
 
     async def RevokeLeases(
-        self, request: registry_pb2.RevokeLeasesRequest, context: Context
+        self, request: registry_pb2.RevokeLeasesRequest, _context: Context
     ) -> registry_pb2.RevokeLeasesResponse:
-        self._identify(context).require(Role.OPERATOR)
         selection = requests.selection(request)
         revoked = await self._store.revoke(selection)
         log.info("leases revoked", leases=revoked, engine=selection.engine_id)
         return registry_pb2.RevokeLeasesResponse(leases=revoked)
 
     async def GetLease(self, request: registry_pb2.GetLeaseRequest, context: Context) -> registry_pb2.GetLeaseResponse:
-        tenant = self._identify(context).tenant
+        tenant = caller(context).tenant
         found = await self._store.get(tenant, requests.lease_id(request))
         return registry_pb2.GetLeaseResponse(lease=answers.lease(found, request.view))
 
     async def ListLeases(
         self, request: registry_pb2.ListLeasesRequest, context: Context
     ) -> registry_pb2.ListLeasesResponse:
-        wanted, after, size = requests.page(request, self._identify(context).tenant)
-        return answers.page(await self._store.page(wanted, after, size), request.view)
+        wanted, after, size = requests.page(request, caller(context).tenant)
+        whole = request.view == registry_pb2.LEASE_VIEW_FULL
+        return answers.page(await self._store.page(wanted, after, size, whole=whole), request.view)
 
     async def WatchLeases(
         self, request: registry_pb2.WatchLeasesRequest, context: Context
     ) -> AsyncGenerator[registry_pb2.WatchLeasesResponse]:
-        wanted = requests.watched(request, self._identify(context).tenant)
+        wanted = requests.watched(request, caller(context).tenant)
         async with aclosing(self._store.watch(wanted)) as events:
             async for happened in events:
                 yield answers.happened(happened)

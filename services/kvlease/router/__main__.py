@@ -15,9 +15,9 @@ from kvlease.client.lengths import written
 from kvlease.router.overload import Overload
 from kvlease.router.service import create
 from kvlease.router.settings import Settings
-from kvlease.rpc import Server, address
+from kvlease.rpc import Server
 from kvlease.rpc.logging import LogFormat, configure
-from kvlease.rpc.options import length
+from kvlease.rpc.options import add_protection, add_security, length, protection, security
 
 KEY_VARIABLE = "KVLEASE_TICKET_KEY"
 
@@ -43,21 +43,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 async def serve(settings: Settings) -> None:
     """Serves until a signal comes, then drains."""
-    async with create(settings) as service, Server(settings.listen, [service]) as server:
+    async with create(settings) as service, Server(settings.listen, [service], settings.protection) as server:
         log.info(f"ready router {server.address}", registry=settings.registry)  # noqa: G004 - scripts wait for it
         await server.serve_until_signal(settings.grace)
 
 
 def settings_from(given: argparse.Namespace, environment: Mapping[str, str]) -> Settings:
     """Returns the settings. Raises ValueError for what cannot be, OSError for a key file that cannot be read."""
-    if not (given.insecure or address.is_local(given.listen)):
-        raise ValueError(f"{given.listen} can be reached by others and is not encrypted; give --insecure to allow that")
     names = {field.name for field in fields(Settings)} & vars(given).keys()
     values: dict[str, Any] = {name: getattr(given, name) for name in names}
     key = _key(given.ticket_key_file, environment)
     if key is not None:
         values["ticket_key"] = key
-    return Settings(**values, overload=Overload(given.overload_backlog, given.overload_blocks))
+    return Settings(
+        **values,
+        overload=Overload(given.overload_backlog, given.overload_blocks),
+        protection=protection(given),
+        security=security(given, environment),
+    )
 
 
 def _key(file: Path | None, environment: Mapping[str, str]) -> bytes | None:
@@ -110,9 +113,10 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SHARE",
         help="KV blocks to be free at least",
     )
-    add("--insecure", action="store_true", help="serve without encryption on other than this machine's own addresses")
     add("--log-format", choices=[x.value for x in LogFormat], default=LogFormat.AUTO.value, help="how log lines look")
     add("--debug", action="store_true", help="log more")
+    add_protection(parser)
+    add_security(parser)
     return parser
 
 

@@ -26,18 +26,18 @@ from kvlease.router.statuses import STATUSES
 from kvlease.router.ticket import TicketKey
 from kvlease.router.tickets import Tickets
 from kvlease.router.turns import Turns
-from kvlease.rpc import Identify, Service, trusting
+from kvlease.rpc import Service
 from kvlease.v1.router_pb2_grpc import add_RoutingServiceServicer_to_server
 
 NAME = "kvlease.v1.RoutingService"
 
 
 @asynccontextmanager
-async def create(settings: Settings, *, identify: Identify = trusting) -> AsyncIterator[Service]:
+async def create(settings: Settings) -> AsyncIterator[Service]:
     """Gives the routing service, and keeps its picture of the engines fresh until left."""
-    client = EngineRegistryClient(settings.registry)
+    client = EngineRegistryClient(settings.registry, security=settings.security)
     try:
-        service, roster = assemble(settings, RegistryClient(client), identify=identify)
+        service, roster = assemble(settings, RegistryClient(client))
         polling = asyncio.create_task(roster.run(settings.refresh))
         try:
             yield service
@@ -52,7 +52,6 @@ def assemble(
     settings: Settings,
     registry: Registry,
     *,
-    identify: Identify = trusting,
     clock: Callable[[], float] = time.monotonic,
 ) -> tuple[Service, Roster]:
     """Builds the parts on any registry and clock; the roster is still to be run."""
@@ -78,7 +77,7 @@ def assemble(
         clock=clock,
     )
     turns = Turns(tickets=tickets, dispatched=dispatched, key=key, registry=guarded)
-    servicer = RoutingServicer(router, turns, wait=settings.wait, identify=identify, clock=clock)
+    servicer = RoutingServicer(router, turns, wait=settings.wait, clock=clock)
 
     def register(server: grpc.aio.Server) -> None:
         add_RoutingServiceServicer_to_server(servicer, server)

@@ -1,11 +1,11 @@
-"""The RPCs: convert, call, convert."""
+"""The RPCs: convert, call, convert. Who may call what is said in `kvlease.rpc.access`."""
 
 from collections.abc import Callable
 
 from kvlease.router import convert
 from kvlease.router.router import Router
 from kvlease.router.turns import Turns
-from kvlease.rpc import Identify, Role
+from kvlease.rpc import caller
 from kvlease.rpc.identity import Context
 from kvlease.v1 import router_pb2
 from kvlease.v1.router_pb2_grpc import RoutingServiceServicer
@@ -17,41 +17,38 @@ SHARE = 0.7  # of what is left of a call's deadline, for the registry: the answe
 class RoutingServicer(RoutingServiceServicer):
     """RoutingService. Applications route and end turns of their tenant; engines resolve and publish."""
 
-    def __init__(
-        self, router: Router, turns: Turns, *, wait: float, identify: Identify, clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, router: Router, turns: Turns, *, wait: float, clock: Callable[[], float]) -> None:
         """Gives the registry at most *wait* seconds per call."""
         self._router = router
         self._turns = turns
         self._wait = wait
-        self._identify = identify
         self._clock = clock
 
     async def Route(self, request: router_pb2.RouteRequest, context: Context) -> router_pb2.RouteResponse:
-        ask = convert.ask(request, self._tenant(context), self._patience(context))
+        ask = convert.ask(request, caller(context).tenant, self._patience(context))
         record, decision = await self._router.route(ask)
         return convert.route_response(record, decision, self._clock())
 
     async def ResolveTicket(
         self, request: router_pb2.ResolveTicketRequest, context: Context
     ) -> router_pb2.ResolveTicketResponse:
-        self._identify(context).require(Role.ENGINE)
         engine = convert.caller("engine", request.engine)
+        caller(context).speak_for(engine.engine_id)
         record = await self._turns.resolve(request.ticket, engine, convert.wait_of(request))
         return convert.resolve_response(record, engine)
 
     async def PublishPrefill(
         self, request: router_pb2.PublishPrefillRequest, context: Context
     ) -> router_pb2.PublishPrefillResponse:
-        self._identify(context).require(Role.ENGINE)
         engine = convert.caller("engine", request.engine)
+        caller(context).speak_for(engine.engine_id)
         self._turns.publish(request.ticket, engine, *convert.published(request))
         return router_pb2.PublishPrefillResponse()
 
     async def CompleteTicket(
         self, request: router_pb2.CompleteTicketRequest, context: Context
     ) -> router_pb2.CompleteTicketResponse:
-        tenant, wait = self._tenant(context), self._patience(context)
+        tenant, wait = caller(context).tenant, self._patience(context)
         report = await self._turns.complete(request.ticket, tenant, convert.stop_reason(request), wait)
         return router_pb2.CompleteTicketResponse(report=report)
 
@@ -59,11 +56,11 @@ class RoutingServicer(RoutingServiceServicer):
         self, request: router_pb2.CancelTicketRequest, context: Context
     ) -> router_pb2.CancelTicketResponse:
         end = self._turns.cancel_prefill if request.leg == router_pb2.LEG_PREFILL else self._turns.cancel
-        await end(request.ticket, self._tenant(context), self._patience(context))
+        await end(request.ticket, caller(context).tenant, self._patience(context))
         return router_pb2.CancelTicketResponse()
 
     async def GetTicket(self, request: router_pb2.GetTicketRequest, context: Context) -> router_pb2.GetTicketResponse:
-        record = self._turns.known(request.ticket_id, self._tenant(context))
+        record = self._turns.known(request.ticket_id, caller(context).tenant)
         return router_pb2.GetTicketResponse(ticket=convert.ticket(record, self._clock()))
 
     async def ListTickets(
@@ -71,13 +68,8 @@ class RoutingServicer(RoutingServiceServicer):
     ) -> router_pb2.ListTicketsResponse:
         limit = min(request.page_size or PAGE, MAX_PAGE)
         now = self._clock()
-        records = self._turns.recent(self._tenant(context), request.conversation_id, limit)
+        records = self._turns.recent(caller(context).tenant, request.conversation_id, limit)
         return router_pb2.ListTicketsResponse(tickets=[convert.ticket(record, now) for record in records])
-
-    def _tenant(self, context: Context) -> str:
-        identity = self._identify(context)
-        identity.require(Role.APPLICATION)
-        return identity.tenant
 
     def _patience(self, context: Context) -> float:
         left = context.time_remaining()

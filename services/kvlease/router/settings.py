@@ -3,9 +3,10 @@
 import secrets
 from dataclasses import dataclass, field
 
+from kvlease.client.security import PLAIN, Security
 from kvlease.router.overload import Overload
 from kvlease.router.ticket import MIN_KEY_BYTES
-from kvlease.rpc import address
+from kvlease.rpc import OPEN, Protection, address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,10 +32,14 @@ class Settings:
     overload: Overload = field(default_factory=Overload)
     grace: float = 10.0
     """What running calls get when the router stops."""
+    protection: Protection = OPEN
+    security: Security = PLAIN
+    """How the registry is called."""
 
     def __post_init__(self) -> None:
         """Raises ValueError for settings that cannot be."""
         address.check(self.listen)
+        self.protection.check(self.listen)
         for name in ("wait", "refresh", "stale", "lifetime", "tickets", "conversations"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be above 0")

@@ -1,7 +1,7 @@
-"""The interceptor around every call: names it in the logs, maps its errors to statuses, logs our own faults once."""
+"""The interceptor around every call: names it in the logs, asks the guard, maps errors to statuses."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from typing import Any, TypeAlias
 
 import grpc
@@ -10,11 +10,15 @@ from google.protobuf.message import DecodeError
 from grpc_status import rpc_status
 
 from kvlease.rpc.errors import INTERNAL, Malformed, Statuses, Violation, status_of
+from kvlease.rpc.guard import Guard
 from kvlease.rpc.logging import bound_call
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 MaybeHandler: TypeAlias = "grpc.RpcMethodHandler[Any, Any] | None"
+Admit: TypeAlias = Callable[[str, Context, int], AbstractContextManager[None]]
+
+_NO_GUARD = nullcontext()
 
 log = structlog.get_logger()
 
@@ -22,8 +26,9 @@ log = structlog.get_logger()
 class CallInterceptor(grpc.aio.ServerInterceptor):
     """Wraps the methods of services that have a table of statuses; leaves others (health, reflection) alone."""
 
-    def __init__(self, statuses: Mapping[str, Statuses]) -> None:
+    def __init__(self, statuses: Mapping[str, Statuses], guard: Guard | None = None) -> None:
         self._statuses = statuses
+        self._admit: Admit = guard.admit if guard else lambda *_: _NO_GUARD
         self._wrapped: dict[str, Handler] = {}
 
     async def intercept_service(
@@ -38,14 +43,15 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         statuses = self._statuses.get(method.split("/")[1])
         if handler is None or statuses is None:
             return handler
-        return self._wrapped.setdefault(method, _Method(method, handler, statuses).handler())
+        return self._wrapped.setdefault(method, _Method(method, handler, statuses, self._admit).handler())
 
 
 class _Method:
     """One method. Decodes requests itself, so that bytes that are no message are refused like any other bad request."""
 
-    def __init__(self, name: str, handler: Handler, statuses: Statuses) -> None:
+    def __init__(self, name: str, handler: Handler, statuses: Statuses, admit: Admit) -> None:
         self._name = name
+        self._admit = admit
         self._statuses = statuses
         self._streams = handler.response_streaming
         self._call: Any = handler.unary_stream if handler.response_streaming else handler.unary_unary
@@ -60,7 +66,8 @@ class _Method:
     async def _unary(self, data: bytes, context: Context) -> Any:
         with bound_call(self._name, context):
             try:
-                return await self._call(self._request(data), context)
+                with self._admit(self._name, context, len(data)):
+                    return await self._call(self._request(data), context)
             except grpc.aio.AbortError:
                 raise
             except Exception as error:  # noqa: BLE001 - the last stop before gRPC, which would show it to the caller
@@ -69,10 +76,11 @@ class _Method:
     async def _stream(self, data: bytes, context: Context) -> None:
         with bound_call(self._name, context):
             try:
-                answers: AsyncGenerator[Any, None] = self._call(self._request(data), context)
-                async with aclosing(answers):
-                    async for answer in answers:
-                        await context.write(answer)
+                with self._admit(self._name, context, len(data)):
+                    answers: AsyncGenerator[Any, None] = self._call(self._request(data), context)
+                    async with aclosing(answers):
+                        async for answer in answers:
+                            await context.write(answer)
             except grpc.aio.AbortError:
                 raise
             except Exception as error:  # noqa: BLE001 - as above

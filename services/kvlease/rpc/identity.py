@@ -1,7 +1,8 @@
-"""Who calls. The tenant and the roles come from the call's metadata or credentials, never from a message."""
+"""Who calls. The tenant and the role come from the call's metadata or credentials, never from a message."""
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -19,42 +20,77 @@ class Role(enum.Enum):
 
     ENGINE = "engine"
     ROUTER = "router"
+    GATEWAY = "gateway"
     APPLICATION = "application"
     OPERATOR = "operator"
 
 
-class RoleDenied(Exception):
-    """The caller has not the role that the call needs."""
+class CredentialsWrong(Exception):
+    """The caller did not show who it is."""
 
-    def __init__(self, role: Role) -> None:
-        super().__init__(f"only for callers in the role {role.value}")
-        self.role = role.value
+
+class RoleDenied(Exception):
+    """The caller has none of the roles that the call needs."""
+
+    def __init__(self, allowed: Collection[Role]) -> None:
+        self.roles = ", ".join(sorted(role.value for role in allowed))
+        super().__init__(f"only for callers in the role {self.roles}")
+
+
+class EngineDenied(Exception):
+    """The caller speaks for an engine that it is not."""
+
+    def __init__(self, engine_id: str) -> None:
+        super().__init__(f"the caller's credentials are not those of engine {engine_id}")
+        self.engine_id = engine_id
+
+
+class TenantDenied(Exception):
+    """The caller names a tenant that is not its own."""
+
+    def __init__(self) -> None:
+        super().__init__(f"the tenant comes from the credentials: leave {TENANT_KEY} out")
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A caller: its tenant and what it may be."""
+    """A caller: its tenant, what it may be, and the only engine that it may speak for, if there is but one."""
 
     tenant: str
     roles: frozenset[Role]
+    engine: str = ""
 
-    def require(self, role: Role) -> None:
-        """Raises RoleDenied unless the caller has the role."""
-        if role not in self.roles:
-            raise RoleDenied(role)
+    def speak_for(self, engine_id: str) -> None:
+        """Raises EngineDenied for the id of an engine that the caller is not."""
+        if self.engine and engine_id != self.engine:
+            raise EngineDenied(engine_id)
 
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Identify: TypeAlias = Callable[[Context], Identity]
-"""The seam for authentication: from a call to its caller, or an error."""
+"""From a call to its caller, or an error."""
+
+EVERYBODY = frozenset(Role)
+admitted: ContextVar[Identity | None] = ContextVar("admitted", default=None)
+"""Whom the server's guard let in with the present call."""
+
+
+def caller(context: Context) -> Identity:
+    """Returns who makes the present call; where no guard asks, whom the caller says it is."""
+    return admitted.get() or trusting(context)
 
 
 def trusting(context: Context) -> Identity:
     """Believes the tenant that the metadata names and grants every role: for networks where all callers are trusted."""
+    return Identity(named_tenant(context) or DEFAULT_TENANT, EVERYBODY)
+
+
+def named_tenant(context: Context) -> str:
+    """Returns the tenant that the metadata names; empty for none. Raises Malformed."""
     given = [value for key, value in context.invocation_metadata() or () if key == TENANT_KEY]
     if not given:
-        return Identity(DEFAULT_TENANT, frozenset(Role))
+        return ""
     tenant = given[0]
     if len(given) > 1 or not isinstance(tenant, str) or not 0 < len(tenant) <= MAX_TENANT_BYTES:
         raise Malformed(Violation(TENANT_KEY, f"must be given once, 1 to {MAX_TENANT_BYTES} bytes"))
-    return Identity(tenant, frozenset(Role))
+    return tenant

@@ -15,7 +15,9 @@ from grpc_reflection.v1alpha import reflection
 from kvlease.rpc import address as addresses
 from kvlease.rpc.calls import CallInterceptor
 from kvlease.rpc.errors import Draining, Malformed, Status, Statuses
-from kvlease.rpc.identity import RoleDenied
+from kvlease.rpc.identity import CredentialsWrong, EngineDenied, RoleDenied, TenantDenied
+from kvlease.rpc.limits import OverLimit
+from kvlease.rpc.protection import OPEN, Protection
 from kvlease.v1 import errors_pb2
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # a handle of 1 M tokens, many times over
@@ -33,7 +35,11 @@ OPTIONS: Sequence[tuple[str, int]] = (
 SHARED: Statuses = {
     Malformed: Status(grpc.StatusCode.INVALID_ARGUMENT, errors_pb2.ERROR_REASON_MALFORMED),
     Draining: Status(grpc.StatusCode.UNAVAILABLE, errors_pb2.ERROR_REASON_DRAINING),
+    CredentialsWrong: Status(grpc.StatusCode.UNAUTHENTICATED, errors_pb2.ERROR_REASON_CREDENTIALS_WRONG),
     RoleDenied: Status(grpc.StatusCode.PERMISSION_DENIED, errors_pb2.ERROR_REASON_ROLE_DENIED),
+    EngineDenied: Status(grpc.StatusCode.PERMISSION_DENIED, errors_pb2.ERROR_REASON_ROLE_DENIED),
+    TenantDenied: Status(grpc.StatusCode.PERMISSION_DENIED, errors_pb2.ERROR_REASON_ROLE_DENIED),
+    OverLimit: Status(grpc.StatusCode.RESOURCE_EXHAUSTED, errors_pb2.ERROR_REASON_TENANT_LIMIT),
 }
 
 log = structlog.get_logger()
@@ -56,10 +62,15 @@ class Service:
 class Server:
     """Serves from `async with` on. Says NOT_SERVING before it stops."""
 
-    def __init__(self, address: str, services: Sequence[Service]) -> None:
-        """Checks the address ("host:port", "unix:path"; port 0: any free one). Raises ValueError."""
+    def __init__(self, address: str, services: Sequence[Service], protection: Protection = OPEN) -> None:
+        """Checks the address ("host:port", "unix:path"; port 0: any free one) and reads certificates and keys.
+
+        Raises ValueError, and OSError for files that cannot be read.
+        """
         addresses.check(address)
         self._bound = address
+        self._credentials, self._guard = protection.credentials(), protection.guard()
+        self._reflection = protection.reflection
         self._services = services
         self._health = health.aio.HealthServicer()
         self._server: grpc.aio.Server | None = None
@@ -72,21 +83,26 @@ class Server:
     async def __aenter__(self) -> Self:
         """Binds and serves. Raises OSError when the address is taken."""
         statuses = {service.name: {**SHARED, **service.statuses} for service in self._services}
-        server = grpc.aio.server(interceptors=[CallInterceptor(statuses)], options=OPTIONS)
+        server = grpc.aio.server(interceptors=[CallInterceptor(statuses, self._guard)], options=OPTIONS)
         for service in self._services:
             service.register(server)
             await self._health.set(service.name, health_pb2.HealthCheckResponse.SERVING)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
-        names = [*(service.name for service in self._services), health.SERVICE_NAME, reflection.SERVICE_NAME]
-        reflection.enable_server_reflection(names, server)
-        try:
-            port = server.add_insecure_port(self._bound)
-        except RuntimeError as error:
-            raise OSError(f"cannot listen on {self._bound}: {error}") from error
-        self._bound = addresses.with_port(self._bound, port)
+        if self._reflection:
+            names = [*(service.name for service in self._services), health.SERVICE_NAME, reflection.SERVICE_NAME]
+            reflection.enable_server_reflection(names, server)
+        self._bound = addresses.with_port(self._bound, self._bind(server))
         await server.start()
         self._server = server
         return self
+
+    def _bind(self, server: grpc.aio.Server) -> int:
+        try:
+            if self._credentials is None:
+                return server.add_insecure_port(self._bound)
+            return server.add_secure_port(self._bound, self._credentials)
+        except RuntimeError as error:
+            raise OSError(f"cannot listen on {self._bound}: {error}") from error
 
     async def __aexit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
