@@ -22,6 +22,8 @@ class Checks:
 
     def name(self, value: str, field: str, longest: int, *, optional: bool = False) -> str:
         """Checks a name: 1 to so many bytes without NUL."""
+        if 0 < len(value) <= longest and value.isascii() and "\0" not in value:
+            return value
         if value or not optional:
             fits = 0 < len(value.encode()) <= longest and "\0" not in value
             self.that(fits, field, f"must be 1 to {longest} bytes without NUL")

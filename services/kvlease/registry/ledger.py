@@ -93,9 +93,13 @@ class Ledger:
 
     def branches(self, conversation: Conversation) -> Branches:
         """Returns what is known of a conversation, to be remembered for a while from now on."""
-        known = self.conversations.setdefault(conversation, Branches())
+        known = self.conversations.get(conversation)
+        if known is None:
+            known = self.conversations[conversation] = Branches()
         known.forget_at = self.now + self.rules.tombstone
-        self.timers.at(known.forget_at, _forget_conversation, conversation)
+        if not known.timed:
+            known.timed = True
+            self.timers.at(known.forget_at, _forget_conversation, conversation)
         return known
 
     def turn(self, ticket_id: str) -> Turn:
@@ -124,12 +128,18 @@ class Ledger:
         self.timers.at(until, _forget_gone, lease_id)
 
 
-# Each change of a time to forget sets a timer of its own: one that finds a later time leaves the matter to that.
+# Of a conversation, one timer at most is set: where it finds a later time it goes on to that, and with leases there is
+# none until one goes. For others each change of a time to forget sets a timer of its own: one that finds a later time
+# leaves the matter to that.
 
 
 def _forget_conversation(ledger: Ledger, conversation: Conversation) -> None:
-    known = ledger.conversations.get(conversation)
-    if known is not None and not known.leases and known.forget_at <= ledger.now:
+    known = ledger.conversations[conversation]
+    if known.leases:
+        known.timed = False
+    elif known.forget_at > ledger.now:
+        ledger.timers.at(known.forget_at, _forget_conversation, conversation)
+    else:
         del ledger.conversations[conversation]
 
 

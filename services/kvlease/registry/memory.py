@@ -1,5 +1,6 @@
 """The store in this process's memory: a ledger, the only clock, and those who wait."""
 
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -60,6 +61,8 @@ class MemoryStore:
         self._watch_limit = watch_limit
         self._ledger = Ledger(rules, clock(), token=token, value=value)
         self._feed = Feed(sleep)
+        self._logs = log.bind().is_enabled_for(logging.DEBUG)
+        """Whether every lease is to be logged; asking the logger each time costs more than granting one."""
 
     async def run(self) -> None:
         """Lets time pass when nobody calls, so that waiters and watchers hear in time. Runs until cancelled."""
@@ -182,7 +185,7 @@ class MemoryStore:
     def _publish(self) -> None:
         ledger = self._ledger
         for event, lease, state, reason in ledger.changes:
-            if event in LOGGED:
+            if self._logs and event in LOGGED:
                 log.debug(
                     LOGGED[event], lease=lease.lease_id, engine=lease.terms.handle.engine.engine_id, why=reason.name
                 )

@@ -1,7 +1,5 @@
 """Messages inside requests, as values of the domain. `at` is a part's path in its request."""
 
-from itertools import pairwise
-
 from kvlease.registry.announcements import Announced
 from kvlease.registry.chain import DIGEST, Chain, Prompt
 from kvlease.registry.checks import Checks
@@ -17,6 +15,8 @@ MAX_REQUEST_ID = 1024
 MAX_BOUNDARIES = 256
 LONGEST = 10 * 365 * 86400.0
 """Seconds; a longer time is a mistake."""
+_KINDS = {int(kind): kind for kind in Kind}
+_STOP_REASONS = {int(reason): reason for reason in StopReason}
 
 
 def announced(checks: Checks, given: lease_pb2.Lease, at: str) -> Announced:
@@ -27,9 +27,9 @@ def announced(checks: Checks, given: lease_pb2.Lease, at: str) -> Announced:
 
 def terms(checks: Checks, given: registry_pb2.GrantLeaseRequest | lease_pb2.Lease, at: str) -> Terms:
     """Reads what the owner says of a lease."""
-    kind = checks.one_of(given.kind, tuple(Kind), f"{at}kind")
+    kind = checks.one_of(given.kind, _KINDS, f"{at}kind")
     prefill = kind == Kind.PREFILL
-    stop_reason = checks.one_of(given.stop_reason, tuple(StopReason), f"{at}stop_reason")
+    stop_reason = checks.one_of(given.stop_reason, _STOP_REASONS, f"{at}stop_reason")
     key = conversation_key(checks, given.conversation, f"{at}conversation", kept=not prefill)
     return Terms(
         lease_id=checks.name(given.lease_id, f"{at}lease_id", MAX_ID),
@@ -38,15 +38,16 @@ def terms(checks: Checks, given: registry_pb2.GrantLeaseRequest | lease_pb2.Leas
         ticket_id=checks.name(given.ticket_id, f"{at}ticket_id", MAX_NAME, optional=not prefill),
         parent_lease_id=checks.name(given.parent_lease_id, f"{at}parent_lease_id", MAX_ID, optional=True),
         handle=handle(checks, given.handle, f"{at}handle"),
-        stop_reason=StopReason(stop_reason) if stop_reason in tuple(StopReason) else StopReason.UNKNOWN,
+        stop_reason=_STOP_REASONS.get(stop_reason, StopReason.UNKNOWN),
     )
 
 
 def handle(checks: Checks, given: lease_pb2.Handle, at: str) -> Handle:
     """Reads where KV lies."""
-    stride, tokens, digests = given.chain.stride, given.token_count, given.chain.digests
+    chain, tokens, blocks = given.chain, given.token_count, given.block_count
+    stride, digests = chain.stride, chain.digests
     checks.that(tokens > 0, f"{at}.token_count", "must be above 0")
-    checks.that(given.block_count > 0, f"{at}.block_count", "must be above 0")
+    checks.that(blocks > 0, f"{at}.block_count", "must be above 0")
     checks.that(stride > 0, f"{at}.chain.stride", "must be above 0")
     if stride:
         expected = DIGEST * -(-tokens // stride)
@@ -54,8 +55,8 @@ def handle(checks: Checks, given: lease_pb2.Handle, at: str) -> Handle:
     return Handle(
         engine=engine_ref(checks, given.engine, f"{at}.engine"),
         request_id=checks.name(given.request_id, f"{at}.request_id", MAX_REQUEST_ID),
-        block_count=given.block_count,
-        chain=Chain(checks.name(given.chain.key_id, f"{at}.chain.key_id", MAX_NAME), stride, tokens, digests),
+        block_count=blocks,
+        chain=Chain(checks.name(chain.key_id, f"{at}.chain.key_id", MAX_NAME), stride, tokens, digests),
         body=given.body,
         body_format=checks.name(given.body_format, f"{at}.body_format", MAX_NAME),
     )
@@ -79,7 +80,7 @@ def branch(checks: Checks, given: registry_pb2.BranchTarget) -> Branch:
     strides = tuple(given.strides)
     checks.name(given.key_id, "branch.key_id", MAX_NAME)
     checks.that(given.stride > 0, "branch.stride", "must be above 0")
-    ascending = all(a < b for a, b in pairwise((0, *strides)))
+    ascending = 0 not in strides and tuple(sorted({*strides})) == strides
     checks.that(ascending, "branch.strides", "must be above 0 and ascend")
     checks.that(len(strides) <= MAX_BOUNDARIES, "branch.strides", f"must be at most {MAX_BOUNDARIES}")
     expected = DIGEST * len(strides)

@@ -39,6 +39,8 @@ class Branches:
     """A conversation: its leases, whatever their kind, until they are freed."""
 
     forget_at: float = 0.0
+    timed: bool = False
+    """Whether a timer is set to forget it."""
     generation: int = 0
     leases: dict[str, Lease] = field(default_factory=dict)
     due: dict[str, float] = field(default_factory=dict)
