@@ -1,11 +1,11 @@
 """Starts a registry: `kvlease-registry`. The only reader of the command line."""
 
 import argparse
-import asyncio
 import sys
 from collections.abc import Sequence
 
 import structlog
+import uvloop
 
 from kvlease.client.lengths import written
 from kvlease.registry.rules import Rules, Timing
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         parser.error(str(error))
     try:
-        asyncio.run(serve(settings))
+        uvloop.run(serve(settings))
     except OSError as error:
         log.error("registry not started", error=str(error))  # noqa: TRY400 - the message says it all
         return 1

@@ -1,7 +1,6 @@
 """Starts a router: `kvlease-router`. The only reader of the command line and the environment."""
 
 import argparse
-import asyncio
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import structlog
+import uvloop
 
 from kvlease.client.lengths import written
 from kvlease.router.overload import Overload
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, ValueError) as error:
         parser.error(str(error))
     try:
-        asyncio.run(serve(settings))
+        uvloop.run(serve(settings))
     except OSError as error:
         log.error("router not started", error=str(error))  # noqa: TRY400 - the message says it all
         return 1
