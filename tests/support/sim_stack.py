@@ -36,6 +36,7 @@ def running(logs: Path, *options: str) -> Iterator[SimStack]:
             yield _until_ready(process)
         finally:
             process.terminate()
+            process.communicate()  # it still tells that it stops
 
 
 def _until_ready(process: "subprocess.Popen[str]") -> SimStack:

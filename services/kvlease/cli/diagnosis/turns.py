@@ -1,0 +1,91 @@
+"""Checks of what became of turns: those that the router remembers, and those that were tried on purpose."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from kvlease.cli.diagnosis.finding import Finding, fail, ok, warn
+from kvlease.cli.diagnosis.survey import Probe, Survey
+from kvlease.cli.verdict import NOT_REUSED, PARTLY, REASONS, REUSED, judge
+from kvlease.client.types import Ticket
+
+_ENOUGH = 5  # turns, below which a share says nothing
+_HALF = 0.5
+_TEMPLATE = (
+    "the chat template changes or drops what an answer was (reasoning, as a rule), or clients do not send it back as "
+    "it came: send `reasoning_content` back too, use a template that keeps it, or accept that each turn computes the "
+    "answer before it"
+)
+_PREFIX = (
+    "the chat template, or the client, puts something that changes (a date, an id) before the history: put it last"
+)
+
+
+def misses(survey: Survey) -> Iterator[Finding]:
+    """No turn missed for a reason that can be helped."""
+    asked = [turn for turn in survey.tickets if turn.report and turn.terms.conversation_id]
+    counted = Counter(turn.report.miss_reason for turn in asked if turn.report)
+    for reason, count in counted.most_common():
+        why, advice = REASONS.get(reason, ("", ""))
+        if advice and reason not in ("BELOW_THRESHOLD", "NO_MATCH"):
+            yield warn("turns", f"{count} of the last {len(asked)} reused nothing: {why} ({reason})", advice)
+    alone = [turn for turn in survey.tickets if turn.terms.prefill is None]
+    if len(alone) > _HALF * len(survey.tickets) and len(alone) >= _ENOUGH:
+        what = f"{len(alone)} of the last {len(survey.tickets)} went to decode alone: {alone[0].decision}"
+        yield warn("turns", what, "see what is said of roles and versions here")
+
+
+def histories(survey: Survey) -> Iterator[Finding]:
+    """Prompts begin like what was kept."""
+    grown = [turn for turn in survey.tickets if turn.leased_tokens and turn.report and turn.report.prompt_tokens]
+    if len(grown) < _ENOUGH:
+        return
+    partly = [turn for turn in grown if judge(turn, None, {}).outcome == PARTLY or _no_match(turn)]
+    what = f"{len(partly)} of the last {len(grown)} later turns did not begin like what was kept"
+    if len(partly) > _HALF * len(grown):
+        yield warn("histories", what, _TEMPLATE)
+    else:
+        yield ok("histories", what)
+
+
+def probes(survey: Survey) -> Iterator[Finding]:
+    """A conversation that was held on purpose was reused."""
+    engines = {engine.ref.engine_id: engine for engine in survey.engines}
+    for probe in survey.probes:
+        if probe.error:
+            yield fail("trial", f"a conversation with {probe.model} failed: {probe.error}", "see the gateway's log")
+            continue
+        if probe.first is None or probe.second is None:
+            advice = "is the gateway's router the one at --router?"
+            yield warn("trial", f"the router knows nothing of a conversation with {probe.model}", advice)
+            continue
+        verdict = judge(probe.second, probe.first, engines)
+        if verdict.outcome == REUSED:
+            yield ok("trial", f"a second turn with {probe.model} was reused: {_told(probe.second)}")
+        elif verdict.outcome == NOT_REUSED and not _no_match(probe.second):
+            yield fail("trial", f"a second turn with {probe.model} was not reused: {verdict.why}", verdict.advice)
+        else:
+            yield _partial(probe, probe.first, probe.second)
+
+
+def _partial(probe: Probe, first: Ticket, second: Ticket) -> Finding:
+    """Tells apart whether the answer or the prompt before it came back otherwise."""
+    had = second.report.reused_tokens + second.report.local_tokens if second.report else 0
+    before = first.report.prompt_tokens if first.report else 0
+    what = f"a second turn with {probe.model} matched {had} of {second.leased_tokens} tokens: "
+    if had < _HALF * before:
+        return warn("trial", what + "not even the first prompt came back as it was", _PREFIX)
+    told = "its answer did not come back token for token" + (", and it carries reasoning" if probe.reasoning else "")
+    return warn("trial", what + told, _TEMPLATE)
+
+
+def _no_match(turn: Ticket) -> bool:
+    return turn.report is not None and turn.report.miss_reason == "NO_MATCH"
+
+
+def _told(turn: Ticket) -> str:
+    if turn.report is None:
+        return "prefill told nothing"
+    return (
+        f"{turn.report.reused_tokens} tokens read from decode, {turn.report.local_tokens} in prefill's cache, "
+        f"{turn.report.computed_tokens} computed"
+    )

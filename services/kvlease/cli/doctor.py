@@ -1,0 +1,98 @@
+"""`kvlease doctor`: looks a deployment over, and names the cause of whatever is off."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+
+from kvlease.cli.command import FAILED, OK, Subparsers, add_connection, connect
+from kvlease.cli.command import add_parser as add
+from kvlease.cli.diagnosis import deployment, turns
+from kvlease.cli.diagnosis.finding import Finding, Level
+from kvlease.cli.diagnosis.survey import Survey
+from kvlease.cli.output import print_json, printable
+from kvlease.cli.progress import Bar
+
+DEFAULT_GATEWAY = "http://127.0.0.1:8440"
+COLORS = {Level.OK: "32", Level.WARN: "33", Level.FAIL: "31"}
+CHECKS: tuple[Callable[[Survey], Iterator[Finding]], ...] = (
+    deployment.services,
+    deployment.presence,
+    deployment.roles,
+    deployment.flags,
+    deployment.versions,
+    deployment.keys,
+    deployment.budgets,
+    deployment.reach,
+    deployment.clocks,
+    turns.misses,
+    turns.histories,
+    turns.probes,
+)
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Adds the subcommand."""
+    examples = """
+        kvlease doctor
+        kvlease doctor --gateway http://10.0.0.1:8440 --registry 10.0.0.1:7440 --router 10.0.0.1:7441
+        kvlease doctor --no-requests --json | jq '.[] | select(.level == "fail")'
+    """
+    summary = "look a deployment over, and say what is wrong and what to do"
+    parser = add(subparsers, "doctor", summary, run, examples=examples)
+    url = os.environ.get("KVLEASE_GATEWAY", DEFAULT_GATEWAY)
+    parser.add_argument("--gateway", default=url, metavar="URL", help=f"$KVLEASE_GATEWAY, or {url}")
+    parser.add_argument(
+        "--no-requests",
+        dest="requests",
+        action="store_false",
+        help="do not try: else a conversation of two turns is held with each model",
+    )
+    add_connection(parser, "registry", "router")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints findings. Gives 1 when something failed; warnings are no failure."""
+    findings = examine(_survey(args))
+    if args.json:
+        print_json(findings)
+    else:
+        for finding in findings:
+            _print(finding)
+    return FAILED if any(finding.level is Level.FAIL for finding in findings) else OK
+
+
+def examine(survey: Survey) -> Sequence[Finding]:
+    """Runs all checks. What follows from a service that is not there is not told again."""
+    found = [finding for check in CHECKS for finding in check(survey)]
+    down = {service.name for service in survey.services if service.error}
+    follows = {"engines"} if "registry" in down else set()
+    return [finding for finding in found if finding.subject not in follows]
+
+
+def _survey(args: argparse.Namespace) -> Survey:
+    import httpx2  # noqa: PLC0415 - no other command needs it
+
+    from kvlease.cli.diagnosis.surveyor import Places, Surveyor  # noqa: PLC0415 - likewise
+    from kvlease.client.engine import EngineRegistryClient  # noqa: PLC0415
+
+    places = Places(registry=args.registry, router=args.router, gateway=args.gateway.rstrip("/"), timeout=args.timeout)
+    token = os.environ.get("KVLEASE_TOKEN")
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    bar = Bar("looking")
+    bar.expect(Surveyor.STEPS)
+    registry = EngineRegistryClient(args.registry, tenant=args.tenant)
+    try:
+        with connect(args) as client, httpx2.Client(timeout=args.timeout, trust_env=False, headers=headers) as http:
+            return Surveyor(places, client, registry, http).survey(try_turns=args.requests, advance=bar.advance)
+    finally:
+        bar.close()
+
+
+def _print(finding: Finding) -> None:
+    level = f"{finding.level:<4}"
+    if sys.stdout.isatty():
+        level = f"\x1b[{COLORS[finding.level]}m{level}\x1b[0m"
+    print(f"{level}  {finding.subject:<12}  {printable(finding.what)}")
+    if finding.advice:
+        print(f"{'':18}  do: {printable(finding.advice)}")

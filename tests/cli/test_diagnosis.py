@@ -1,0 +1,149 @@
+"""Every reason for which a feature may silently be off is named, with what to do."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kvlease.cli.diagnosis.finding import Finding, Level
+from kvlease.cli.diagnosis.survey import Pace, Probe, Service, SideChannel, Survey
+from kvlease.cli.doctor import examine
+from kvlease.client.types import EngineRole, PrefillReport, Ticket
+from kvlease.connector.prefix import DigestKey
+from kvlease.connector.settings import DEFAULT_DIGEST_KEY
+from tests.cli.records import engine
+from tests.cli.test_verdict import TURN
+
+PREFILL, DECODE = engine("p", role=EngineRole.PREFILL), engine("d", role=EngineRole.DECODE)
+SERVICES = tuple(Service(name, f"{name}:1") for name in ("registry", "router", "gateway"))
+
+
+def survey(*engines: Any, **more: Any) -> Survey:
+    told: dict[str, Any] = {"services": SERVICES, "models": frozenset({"m"}), "engines": engines or (PREFILL, DECODE)}
+    return Survey(**told | more)
+
+
+def found(level: Level, surveyed: Survey) -> list[Finding]:
+    return [finding for finding in examine(surveyed) if finding.level is level]
+
+
+def report(**more: Any) -> PrefillReport:
+    told: dict[str, Any] = {
+        "prompt_tokens": 600,
+        "local_tokens": 0,
+        "reused_tokens": 0,
+        "computed_tokens": 600,
+        "miss_reason": "",
+        "kv_bytes": 0,
+        "prefill_duration": 0.1,
+        "added_wait": 0.0,
+    }
+    return PrefillReport(**told | more)
+
+
+def turn(*, leased: int = 500, **more: Any) -> Ticket:
+    return replace(TURN, report=report(**more), leased_tokens=leased)
+
+
+def test_a_deployment_without_a_fault_has_no_findings_but_good_ones() -> None:
+    whole = survey(
+        http={"p": "", "d": ""},
+        side_channels={"d": SideChannel("127.0.0.1", 5600)},
+        pace=Pace(theirs=1.0, ours=1.01, doubt=0.01),
+        tickets=(turn(reused_tokens=500),) * 9,
+        probes=(Probe("m", first=turn(leased=0), second=turn(reused_tokens=500)),),
+    )
+
+    assert {finding.level for finding in examine(whole)} == {Level.OK}
+
+
+BROKEN = (SERVICES[0], Service("router", "router:1", "refused"), SERVICES[2])
+
+
+@pytest.mark.parametrize(
+    ("surveyed", "subject", "named"),
+    [
+        (survey(services=BROKEN), "router", "no answer at router:1"),
+        (Survey(services=SERVICES), "engines", "none has registered"),
+        (survey(DECODE), "roles", "no prefill engine"),
+        (survey(engine("both")), "roles", "no prefill engine"),
+        (survey(PREFILL), "roles", "no decode engine"),
+        (survey(replace(PREFILL, bidirectional=False), DECODE), "flags", "off on p (prefill): nothing is read back"),
+        (survey(PREFILL, replace(DECODE, bidirectional=False)), "flags", "off on d (decode): nothing is kept"),
+        (survey(replace(PREFILL, vllm_version="0.32.0"), DECODE), "versions", "vLLM 0.32.0"),
+        (survey(replace(PREFILL, kv_layout="other"), DECODE), "versions", "differ"),
+        (survey(replace(PREFILL, digest_key_id="other"), DECODE), "keys", "other: p"),
+        (survey(PREFILL, replace(DECODE, retention_budget_blocks=0)), "budget", "may keep nothing"),
+        (survey(http={"p": "refused", "d": ""}), "http", "p is not reached at http://127.0.0.1:1"),
+        (survey(side_channels={"d": SideChannel("10.0.0.1", 5600, "timed out")}), "side channel", "10.0.0.1:5600"),
+        (survey(routes={"m": "no engine"}), "router", "m is not routed"),
+        (survey(models=frozenset()), "gateway", "does not list m"),
+        (survey(probes=(Probe("m", error="503"),)), "trial", "503"),
+        (
+            survey(probes=(Probe("m", first=turn(leased=0), second=turn(miss_reason="DIGEST_KEY_DIFFERS")),)),
+            "trial",
+            "different keys",
+        ),
+    ],
+)
+def test_what_does_not_work_is_a_failure_that_names_the_cause(surveyed: Survey, subject: str, named: str) -> None:
+    failures = found(Level.FAIL, surveyed)
+
+    assert [(failure.subject, named in failure.what) for failure in failures] == [(subject, True)]
+    assert failures[0].advice
+
+
+FAR = [
+    replace(each, http_url="http://10.0.0.1:8000", digest_key_id=DigestKey(DEFAULT_DIGEST_KEY.encode()).key_id)
+    for each in (PREFILL, DECODE)
+]
+
+
+LOST = replace(DECODE, ref=replace(DECODE.ref, engine_id="gone"), healthy=False, silent=9.5)
+WARNINGS = [
+    (survey(PREFILL, DECODE, LOST), "engines", "gone has been silent for 9.5s"),
+    (survey(PREFILL, DECODE, replace(LOST, draining=True)), "engines", "gone is draining"),
+    (survey(PREFILL, DECODE, replace(PREFILL, vllm_version="0.32.0")), "versions", "only like ones work together"),
+    (survey(PREFILL, replace(DECODE, connector_version="2")), "versions", "connectors differ: 1, 2"),
+    (survey(*FAR), "keys", "default"),
+    (survey(PREFILL, replace(DECODE, leased_blocks=490)), "budget", "490 of the 500"),
+    (survey(pace=Pace(theirs=0.5, ours=1.0, doubt=0.01)), "clocks", "took 0.50 s for 1.00 s"),
+    (survey(tickets=(turn(miss_reason="WAIT_OVER"),) * 3), "turns", "3 of the last 3"),
+    (survey(tickets=(turn(reused_tokens=200),) * 6), "histories", "6 of the last 6"),
+    (survey(tickets=(replace(TURN, terms=replace(TURN.terms, prefill=None)),) * 6), "turns", "decode alone"),
+    (survey(probes=(Probe("m"),)), "trial", "router knows nothing"),
+]
+
+
+@pytest.mark.parametrize(("surveyed", "subject", "named"), WARNINGS)
+def test_what_works_less_well_than_it_might_is_a_warning(surveyed: Survey, subject: str, named: str) -> None:
+    warned = found(Level.WARN, surveyed)
+
+    assert [(each.subject, named in each.what) for each in warned] == [(subject, True)]
+    assert warned[0].advice
+
+
+@pytest.mark.parametrize(
+    ("matched", "reasoning", "named", "advice"),
+    [
+        (512, False, "did not come back token for token", "chat template"),
+        (512, True, "carries reasoning", "reasoning_content"),
+        (0, False, "not even the first prompt", "date"),
+    ],
+)
+def test_a_template_that_changes_the_history_is_told_from_where_it_does(
+    matched: int, *, reasoning: bool, named: str, advice: str
+) -> None:
+    second = turn(leased=760, reused_tokens=matched, miss_reason="" if matched else "NO_MATCH")
+    probe = Probe("m", first=turn(leased=0), second=second, reasoning=reasoning)
+
+    (warned,) = found(Level.WARN, survey(probes=(probe,)))
+
+    assert named in warned.what
+    assert advice in warned.advice
+
+
+def test_what_follows_from_a_registry_that_is_down_is_not_told_again() -> None:
+    down = (Service("registry", "registry:1", "refused"), *SERVICES[1:])
+
+    assert [finding.subject for finding in found(Level.FAIL, Survey(services=down))] == ["registry"]
