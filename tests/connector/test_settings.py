@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kvlease.client.security import PLAIN
 from kvlease.connector.settings import Settings, SettingsError
 
 
@@ -80,3 +81,17 @@ def test_a_url_that_nobody_could_reach_is_refused(value: str) -> None:
 def test_an_empty_address_is_refused(name: str) -> None:
     with pytest.raises(SettingsError, match=name):
         Settings.of({}, {name: ""})
+
+
+def test_credentials_that_cannot_be_read_are_refused_at_the_start() -> None:
+    with pytest.raises(SettingsError, match=r"KVLEASE_CA: .*nowhere"):
+        Settings.of({}, {"KVLEASE_CA": "nowhere/ca.pem"})
+    with pytest.raises(SettingsError, match="give both"):
+        Settings.of({}, {"KVLEASE_CERT": "nowhere/engine.pem"})
+
+
+def test_credentials_are_named_like_everything_else() -> None:
+    settings = Settings.of({"kvlease_token": "flag"}, {"KVLEASE_TOKEN": "environment"})
+
+    assert settings.security.read().metadata == (("authorization", "Bearer flag"),)
+    assert Settings.of({}, {}).security == PLAIN

@@ -75,8 +75,8 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         )
         self._thread = LoopThread("kvlease-link")
         self._link = self._make_link(
-            EngineRegistryClient(self._settings.registry),
-            EngineRouterClient(self._settings.router),
+            EngineRegistryClient(self._settings.registry, security=self._settings.security),
+            EngineRouterClient(self._settings.router, security=self._settings.security),
             engine,
             self._owner,
             load=self._load,

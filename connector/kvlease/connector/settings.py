@@ -9,8 +9,17 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from kvlease.client import lengths
+from kvlease.client.security import Security
 from kvlease.connector.prefix import DigestKey
 
+_SECURITY = (
+    "KVLEASE_CA",
+    "KVLEASE_CERT",
+    "KVLEASE_KEY",
+    "KVLEASE_TOKEN_FILE",
+    "KVLEASE_TOKEN",
+    "KVLEASE_SERVER_NAME",
+)
 DEFAULT_DIGEST_KEY = "kvlease"  # tells nobody's tokens only where nobody else can call the registry
 
 
@@ -25,6 +34,8 @@ class Settings:
     Attributes:
         registry: Address of the registry (`KVLEASE_REGISTRY`).
         router: Address of the router (`KVLEASE_ROUTER`).
+        security: Certificates or token for both (`KVLEASE_CA`, `KVLEASE_CERT`, `KVLEASE_KEY`, `KVLEASE_TOKEN_FILE`,
+            `KVLEASE_TOKEN`, `KVLEASE_SERVER_NAME`).
         http_url: Base URL under which gateways reach this engine's OpenAI server (`KVLEASE_HTTP_URL`).
         engine_id: Stable name (`KVLEASE_ENGINE_ID`); empty: host and port of NIXL's side channel.
         digest_key: Secret shared by all engines (`KVLEASE_DIGEST_KEY`).
@@ -36,6 +47,7 @@ class Settings:
 
     registry: str
     router: str
+    security: Security
     http_url: str
     engine_id: str
     digest_key: DigestKey
@@ -62,6 +74,7 @@ class Settings:
         return cls(
             registry=_address("KVLEASE_REGISTRY", get("KVLEASE_REGISTRY", "127.0.0.1:7440")),
             router=_address("KVLEASE_ROUTER", get("KVLEASE_ROUTER", "127.0.0.1:7441")),
+            security=_security({name: get(name, "") for name in _SECURITY}),
             http_url=_url("KVLEASE_HTTP_URL", get("KVLEASE_HTTP_URL", "http://127.0.0.1:8000")),
             engine_id=get("KVLEASE_ENGINE_ID", ""),
             digest_key=key,
@@ -70,6 +83,15 @@ class Settings:
             recompute_threshold=_tokens("kv_recompute_threshold", extra.get("kv_recompute_threshold", 64)),
             bidirectional=_flag("bidirectional_kv_xfer", extra.get("bidirectional_kv_xfer", False)),
         )
+
+
+def _security(given: Mapping[str, str]) -> Security:
+    try:
+        found = Security.of(given)
+        found.read()  # what is wrong now is better told at the start
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"{', '.join(name for name in given if given[name])}: {error}") from error
+    return found
 
 
 def _address(name: str, text: str) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, TypeAlias
 
 from kvlease.client.channel import DEFAULT_REGISTRY, DEFAULT_ROUTER
-from kvlease.client.errors import DeadlineExceeded, KvleaseError, Unavailable, Unimplemented
+from kvlease.client.errors import DeadlineExceeded, KvleaseError, Malformed, Unavailable, Unimplemented
 from kvlease.client.lengths import written
 from kvlease.client.sync import Client
-from kvlease.rpc.options import length
+from kvlease.rpc.options import add_security, length, security
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 - it has no other name
 Run: TypeAlias = Callable[[argparse.Namespace], int]
@@ -49,12 +49,17 @@ def add_connection(parser: argparse.ArgumentParser, *servers: str, environ: Mapp
     parser.add_argument("--tenant", default=environ.get("KVLEASE_TENANT", ""), help="$KVLEASE_TENANT, or the default")
     parser.add_argument("--timeout", type=length, default=TIMEOUT, metavar="TIME", help=f"default {written(TIMEOUT)}")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    add_security(parser)
     parser.set_defaults(servers=servers)
 
 
 def connect(args: argparse.Namespace) -> Client:
-    """Makes the client that the arguments ask for."""
-    return Client(**{server: getattr(args, server) for server in args.servers}, tenant=args.tenant)
+    """Makes the client that the arguments ask for. Raises Malformed for certificates and tokens that cannot be read."""
+    try:
+        shown = security(args)
+    except (OSError, ValueError) as error:
+        raise Malformed(str(error)) from error
+    return Client(**{server: getattr(args, server) for server in args.servers}, tenant=args.tenant, security=shown)
 
 
 def advise(error: KvleaseError, args: argparse.Namespace) -> str:

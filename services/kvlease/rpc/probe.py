@@ -1,18 +1,26 @@
-"""Asks a gRPC server for its health: `python -m kvlease.rpc.probe HOST:PORT [SERVICE]`, for containers."""
+"""Asks a gRPC server for its health: `python -m kvlease.rpc.probe HOST:PORT [SERVICE]`, for containers.
 
+Shows `$KVLEASE_CERT` and believes `$KVLEASE_CA`, as all clients do.
+"""
+
+import os
 import sys
 from typing import Any
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from kvlease.client import channel
+from kvlease.client.security import Security
+
 _TIMEOUT = 2.0  # seconds
 
 
 def main(address: str, service: str = "") -> int:
     """Gives 0 if the server, or a service of it, says that it serves."""
-    with grpc.insecure_channel(address) as channel:
-        stub: Any = health_pb2_grpc.HealthStub(channel)
+    security = Security.of(os.environ)
+    with channel.open_sync(address, security.read(), security) as opened:
+        stub: Any = health_pb2_grpc.HealthStub(opened)
         try:
             answer = stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=_TIMEOUT)
         except grpc.RpcError as error:

@@ -54,8 +54,8 @@ class Connector:
         self.transfers = Transfers(wire, settings.latency, switches, wake=wake, clock=clock)
         self._name, self._wire, self._load, self._wake = engine.ref.incarnation, wire, load, wake
         self.link = Link(
-            RegistryClient(settings.connector.registry, switches),
-            RouterClient(settings.connector.router, switches),
+            RegistryClient(settings.connector.registry, switches, settings.connector.security),
+            RouterClient(settings.connector.router, switches, settings.connector.security),
             engine,
             self.owner,
             load=self._engine_load,

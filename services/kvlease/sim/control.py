@@ -5,6 +5,7 @@ from typing import Any
 
 from kvlease.client import errors
 from kvlease.client.engine import EngineRegistryClient, EngineRouterClient
+from kvlease.client.security import Security
 from kvlease.sim.faults import Switches
 from kvlease.v1.registry_pb2 import HeartbeatRequest
 
@@ -12,8 +13,8 @@ from kvlease.v1.registry_pb2 import HeartbeatRequest
 class _Faulty:
     """Comes before a client among the bases of a class: what happens to its calls on their way."""
 
-    def __init__(self, address: str, switches: Switches) -> None:
-        super().__init__(address)  # type: ignore[call-arg]
+    def __init__(self, address: str, switches: Switches, security: Security) -> None:
+        super().__init__(address, security=security)  # type: ignore[call-arg]
         self._switches = switches
 
     async def _call(self, rpc: Any, request: Any, timeout: float, tenant: str) -> Any:  # noqa: ASYNC109 - the base's
