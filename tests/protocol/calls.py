@@ -87,7 +87,7 @@ class Server:
         """Begins to carry out a call, or begins again where the network brought it twice."""
         task = self.process.loop.create_task(self._serve(call))
         self._running[task] = call
-        task.add_done_callback(self._running.pop)
+        task.add_done_callback(self._ended)
         self.process.loop.call_later(call.timeout, task.cancel)
 
     def cancel(self, call: Call) -> None:
@@ -100,6 +100,11 @@ class Server:
         for call in self._running.values():
             self._answer(call, unreachable())
         self.process.kill()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._running[task]
+        if not task.cancelled() and (error := task.exception()):
+            self.process.loop.errors.append(error)
 
     async def _serve(self, call: Call) -> None:
         request = copy(call.request)

@@ -168,12 +168,15 @@ _ELSEWHERE: st.SearchStrategy[tuple[tuple[str, str], ...]] = st.sampled_from(
 ends, renewals, leavings = st.builds(End, CHATS), st.builds(Renewal, CHATS), st.builds(Leaving, st.integers(0, 3))
 needs, releases = st.builds(Need, ENGINES, st.integers(1, 4)), st.builds(Need, ENGINES, st.just(0))
 slowness = st.builds(Slowness, ENGINES, st.sampled_from([0.3, 1.5, 0.0]))
+long_pauses = st.builds(Pause, ENGINES, st.sampled_from([3.0, 6.0, 13.0]), st.booleans())
 pauses = st.builds(Pause, ENGINES, SPANS, st.booleans())
 service_pauses = st.builds(Pause, st.sampled_from(["registry", "registry", "router"]), SPANS, st.booleans())
 deaths, replacements = st.builds(Death, ENGINES), st.builds(Replacement, ENGINES, SPANS)
 restarts = st.builds(Restart, st.sampled_from(["registry", "registry", "router"]), st.sampled_from([0.0, 0.3, 3.0]))
+quick_restarts = st.builds(Restart, st.just("registry"), st.sampled_from([0.0, 0.0, 0.3]))
 storms = st.builds(Storm, st.one_of(_THERE, _BACK, _BOTH, _ELSEWHERE), WEATHERS)
 silence = st.builds(Storm, st.one_of(_BACK, _BOTH), st.sampled_from([network.CUT, network.SLOW]))
+lateness = st.builds(Storm, _BACK, st.sampled_from([network.SLOW, network.LATE]))
 calm = st.just(Calm())
 
 CLIMATES: dict[str, st.SearchStrategy[Event]] = {
@@ -181,9 +184,10 @@ CLIMATES: dict[str, st.SearchStrategy[Event]] = {
         *(ends, renewals, leavings, needs, releases, slowness),
         *(pauses, service_pauses, deaths, replacements, restarts, storms, calm),
     ),
-    "engines stand still": st.one_of(pauses, pauses, ends, ends, slowness, needs),
+    "engines stand still": st.one_of(long_pauses, long_pauses, ends, ends, slowness, needs),
     "the registry is not heard": st.one_of(silence, silence, calm, slowness, service_pauses, renewals),
-    "the registry forgets": st.one_of(restarts, restarts, ends, ends, pauses, slowness, releases),
+    "the registry forgets": st.one_of(quick_restarts, quick_restarts, ends, ends, slowness, releases, pauses),
+    "the registry forgets, and is heard late": st.one_of(quick_restarts, lateness, lateness, ends, calm),
     "engines are replaced": st.one_of(replacements, deaths, storms, calm, ends),
     "messages go astray": st.one_of(storms, storms, releases, needs, ends, calm),
 }

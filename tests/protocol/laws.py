@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 OURS = (grpc.StatusCode.INTERNAL, grpc.StatusCode.INVALID_ARGUMENT)
 """Nobody here sends what is malformed."""
+SEEN = 5.0
+"""Seconds: a call's timeout, a pause between two attempts, a slow step."""
 
 
 @dataclass
@@ -41,10 +43,12 @@ class Laws:
         """Raises Violation if anything does not hold."""
         self._answers_are_right()
         self._who_may_believe_in_a_claim_finds_the_blocks()
+        self._nothing_is_kept_for_a_silent_registry()
         registry = self._world.registry
         if registry is not None:
             ledger = registry.ledger
             self._promises_are_within_the_owners_holds(registry)
+            self._what_can_be_claimed_is_kept(registry)
             self._what_is_claimed_is_kept(registry)
             self._nothing_is_ordered_free_that_is_claimed(ledger)
             self._nothing_comes_back(ledger)
@@ -74,15 +78,34 @@ class Laws:
             now = engine.process.clock()
             for turn in engine.connector._leasing._turns.values():
                 claim = turn.claim
-                if claim is not None and turn.stage is not Stage.OVER and claim.holds(now):
-                    self._kept_for(engine, claim)
+                owner = self._owner_of(claim) if claim else None
+                if claim and owner and turn.stage is not Stage.OVER and claim.holds(now):
+                    self._believed_rightly(engine, claim, owner)
 
-    def _kept_for(self, reader: Engine, claim: Claim) -> None:
-        owner = self._world.by_incarnation.get(claim.lease.handle.engine.incarnation)
-        if owner is not None and claim.lease.lease_id not in owner.connector.retention._kept:
-            raise self._world.violation(
-                f"{reader.process.name} may still use {claim.lease.lease_id}, but {owner.process.name} freed it"
-            )
+    def _owner_of(self, claim: Claim) -> Engine | None:
+        return self._world.by_incarnation.get(claim.lease.handle.engine.incarnation)
+
+    def _believed_rightly(self, reader: Engine, claim: Claim, owner: Engine) -> None:
+        who, lease_id = reader.process.name, claim.lease.lease_id
+        if lease_id not in owner.connector.retention._kept:
+            raise self._world.violation(f"{who} may still use {lease_id}, but {owner.process.name} freed it")
+        registry = self._world.registry
+        if registry is not None:
+            ledger, ends = registry.ledger, reader.process.true(claim.end)
+            known = ledger.claims.get(claim.claim_id)
+            kept = registry.process.true(known.ends_at if known else ledger.quiet_until)
+            if ends > kept:
+                late = ends - kept
+                raise self._world.violation(f"{who} counts on {lease_id} for {late:.3f} s more than the registry")
+
+    def _nothing_is_kept_for_a_silent_registry(self) -> None:
+        """For longer than hold, and the time that an engine takes to see it."""
+        for engine in self._world.by_incarnation.values():
+            if engine.process.paused or engine.owner._last_answer is None or not engine.owner.leases:
+                continue
+            over = engine.process.true(engine.owner._last_answer + engine.owner._hold)
+            if max(over, engine.process.resumed_at) + SEEN < self._world.timeline.now:
+                raise self._world.violation(f"{engine.process.name} keeps blocks for a registry that is gone")
 
     def _promises_are_within_the_owners_holds(self, registry: Registry) -> None:
         """What the registry takes for promised, and so the longest claim, ends before the owner frees by itself."""
@@ -95,6 +118,15 @@ class Laws:
             if promised > held:
                 late = promised - held
                 raise self._world.violation(f"{owner.process.name} may free {late:.3f} s before its promise is over")
+
+    def _what_can_be_claimed_is_kept(self, registry: Registry) -> None:
+        ledger, least = registry.ledger, self._world.rules.timing.least_claim
+        for lease in ledger.leases.values():
+            claimable = lease.state is State.LIVE and lease.owner.open and lease.expires_at > registry.process.clock()
+            if claimable and ledger.promised_until(lease.owner) >= registry.process.clock() + least:
+                owner = self._world.by_incarnation.get(lease.terms.handle.engine.incarnation)
+                if owner is not None and lease.lease_id not in owner.connector.retention._kept:
+                    raise self._world.violation(f"{lease.lease_id} can be claimed, but {owner.process.name} freed it")
 
     def _what_is_claimed_is_kept(self, registry: Registry) -> None:
         now = registry.process.clock()

@@ -35,8 +35,10 @@ class ProtocolMachine(RuleBasedStateMachine):
     world: World
     climate: str
 
+    climates = sorted(CLIMATES)
+
     @initialize(
-        climate=st.sampled_from(sorted(CLIMATES)),
+        climate=st.runner().flatmap(lambda machine: st.sampled_from(machine.climates)),
         seed=st.integers(0, 999),
         rules=st.sampled_from(RULES),
         learns=st.booleans(),

@@ -56,6 +56,8 @@ class Process:
         self.name = name
         self.alive = True
         self.paused = False
+        self.resumed_at = timeline.now
+        """True time since which it has run."""
         self.loop = Loop(self.clock)  # type: ignore[abstract]
         self._timeline, self._rate = timeline, rate
         self._mail: deque[Callable[[], None]] = deque()
@@ -101,7 +103,7 @@ class Process:
         """Lets it go on: with what has come meanwhile, or with the timers that have run down."""
         if not self.paused:
             return
-        self.paused = False
+        self.paused, self.resumed_at = False, self._timeline.now
         if not mail_first:
             self.run()
         while self._mail:
