@@ -59,7 +59,7 @@ def test_the_key_comes_from_a_file_or_the_environment(tmp_path: Path) -> None:
 def test_an_empty_key_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("\n")
 
-    with pytest.raises(ValueError, match="at least 16 bytes"):
+    with pytest.raises(ValueError, match="has no key"):
         settings_from(given("--ticket-key-file", str(tmp_path / "key")), {})
 
 
@@ -68,3 +68,13 @@ def test_others_are_served_without_encryption_only_if_asked_for() -> None:
         settings_from(given("--listen", "0.0.0.0:7441"), {})
 
     assert settings_from(given("--listen", "0.0.0.0:7441", "--insecure"), {}).listen == "0.0.0.0:7441"
+
+
+def test_the_first_key_of_the_file_signs_and_the_others_prove(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text("the-key-that-signs\n\n  the-key-of-before \n")
+
+    settings = settings_from(given("--ticket-key-file", str(file)), {})
+
+    assert settings.ticket_key == b"the-key-that-signs"
+    assert settings.other_ticket_keys == (b"the-key-of-before",)

@@ -52,9 +52,9 @@ def settings_from(given: argparse.Namespace, environment: Mapping[str, str]) -> 
     """Returns the settings. Raises ValueError for what cannot be, OSError for a key file that cannot be read."""
     names = {field.name for field in fields(Settings)} & vars(given).keys()
     values: dict[str, Any] = {name: getattr(given, name) for name in names}
-    key = _key(given.ticket_key_file, environment)
-    if key is not None:
-        values["ticket_key"] = key
+    keys = _keys(given.ticket_key_file, environment)
+    if keys:
+        values |= {"ticket_key": keys[0], "other_ticket_keys": tuple(keys[1:])}
     return Settings(
         **values,
         overload=Overload(given.overload_backlog, given.overload_blocks),
@@ -63,9 +63,13 @@ def settings_from(given: argparse.Namespace, environment: Mapping[str, str]) -> 
     )
 
 
-def _key(file: Path | None, environment: Mapping[str, str]) -> bytes | None:
-    text = file.read_text() if file else environment.get(KEY_VARIABLE)
-    return None if text is None else text.strip().encode()
+def _keys(file: Path | None, environment: Mapping[str, str]) -> list[bytes]:
+    """Reads the keys, one a line. Raises ValueError for a file that has none."""
+    text = file.read_text() if file else environment.get(KEY_VARIABLE, "")
+    keys = [line.strip().encode() for line in text.splitlines() if line.strip()]
+    if file and not keys:
+        raise ValueError(f"{file} has no key")
+    return keys
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -87,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
         "--ticket-key-file",
         type=Path,
         metavar="FILE",
-        help=f"the key that all routers sign with (or ${KEY_VARIABLE}); random if none is given",
+        help=f"keys of all routers, one a line: the first signs, all prove; or ${KEY_VARIABLE}; random if none",
     )
     for name, meaning in (
         ("wait", "most that the registry may add to a request"),

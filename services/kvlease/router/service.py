@@ -55,7 +55,7 @@ def assemble(
     clock: Callable[[], float] = time.monotonic,
 ) -> tuple[Service, Roster]:
     """Builds the parts on any registry and clock; the roster is still to be run."""
-    key = TicketKey(settings.ticket_key)
+    key = TicketKey(settings.ticket_key, *settings.other_ticket_keys)
     guarded = GuardedRegistry(registry, Breaker(clock), fair=settings.wait / 2)
     dispatched = Dispatched(clock)
     picker = Picker(random.Random())  # noqa: S311 - it spreads load and hides nothing

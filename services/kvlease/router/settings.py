@@ -17,6 +17,8 @@ class Settings:
     registry: str = "127.0.0.1:7440"
     ticket_key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     """The same on every replica; random by default, which is right for one router alone."""
+    other_ticket_keys: tuple[bytes, ...] = field(default=(), repr=False)
+    """Those that others sign with while the key changes."""
     wait: float = 0.05
     """Most that the registry may add to a request."""
     refresh: float = 0.5
@@ -47,5 +49,5 @@ class Settings:
             raise ValueError("grace must not be negative")
         if self.stale <= self.refresh:
             raise ValueError("stale must be longer than refresh")
-        if len(self.ticket_key) < MIN_KEY_BYTES:
+        if any(len(key) < MIN_KEY_BYTES for key in (self.ticket_key, *self.other_ticket_keys)):
             raise ValueError(f"ticket_key must have at least {MIN_KEY_BYTES} bytes")

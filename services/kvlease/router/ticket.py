@@ -34,36 +34,31 @@ class Terms:
 
 
 class TicketKey:
-    """Signs terms and proves them."""
+    """Signs terms and proves them. Knows other secrets too, so that routers need not change theirs at one instant."""
 
-    def __init__(self, secret: bytes) -> None:
-        """Raises ValueError for a secret that could be guessed."""
-        if len(secret) < MIN_KEY_BYTES:
+    def __init__(self, secret: bytes, *others: bytes) -> None:
+        """Signs with *secret*, and proves what any of them signed. Raises ValueError for one that could be guessed."""
+        if any(len(each) < MIN_KEY_BYTES for each in (secret, *others)):
             raise ValueError(f"a ticket key has at least {MIN_KEY_BYTES} bytes")
-        self._mac = hmac.new(secret, digestmod="sha256")
+        self._macs = [hmac.new(each, digestmod="sha256") for each in (secret, *others)]
 
     def seal(self, terms: Terms) -> str:
         """Returns the terms as a ticket."""
         body = PREFIX.encode() + _encode(to_proto(terms).SerializeToString())
-        return (body + b"." + self._sign(body)).decode()
+        return (body + b"." + _sign(self._macs[0], body)).decode()
 
     def open(self, ticket: str) -> Terms:
-        """Returns what the ticket says. Raises TicketForged for a text that this key did not sign."""
+        """Returns what the ticket says. Raises TicketForged for a text that none of the secrets signed."""
         if len(ticket) > MAX_LENGTH or not ticket.startswith(PREFIX) or not ticket.isascii():
             raise TicketForged
         body, _, signature = ticket.encode().rpartition(b".")
         # Texts are compared, not what they decode to: a second spelling of a signature is not the one we gave.
-        if not hmac.compare_digest(signature, self._sign(body)):
+        if not any(hmac.compare_digest(signature, _sign(mac, body)) for mac in self._macs):
             raise TicketForged
         try:
             return from_proto(router_pb2.TicketTerms.FromString(_decode(body[len(PREFIX) :])))
         except (DecodeError, ValueError) as error:  # signed with our key, by something that is no router
             raise TicketForged from error
-
-    def _sign(self, body: bytes) -> bytes:
-        mac = self._mac.copy()
-        mac.update(body)
-        return _encode(mac.digest()[:SIGNATURE_BYTES])
 
 
 def to_proto(terms: Terms) -> router_pb2.TicketTerms:
@@ -90,6 +85,12 @@ def from_proto(terms: router_pb2.TicketTerms) -> Terms:
         base_generation=terms.base_generation,
         lifetime=terms.lifetime.seconds + terms.lifetime.nanos * 1e-9,
     )
+
+
+def _sign(keyed: hmac.HMAC, body: bytes) -> bytes:
+    mac = keyed.copy()
+    mac.update(body)
+    return _encode(mac.digest()[:SIGNATURE_BYTES])
 
 
 def _encode(data: bytes) -> bytes:
