@@ -77,3 +77,17 @@ class ListContract:
         assert await world.live() == []
         page = await world.store.page(Filter("t1", state=State.FREEING), 0, 10)
         assert [x.terms.lease_id for x in page.leases] == ["l1"]
+
+    async def test_conversations_are_located_by_their_live_branches_in_the_order_asked_for(self, world: World) -> None:
+        hand = await world.engine()
+        other = Conversation("t1", "other")
+        await hand.grant("l1", "text")
+        await hand.grant("l2", "another text")
+        await hand.grant("l3", "text", conversation=other)
+        await hand.release("l1")
+
+        nowhere, there, one = await world.store.locate([Conversation("t2", "chat"), other, CHAT])
+
+        assert nowhere == []
+        assert [x.generation for x in there] == [1]
+        assert [(x.holder, x.generation) for x in one] == [(hand.ref, 2)]

@@ -128,6 +128,7 @@ CASES = [
     ("ListLeases", r.ListLeasesRequest(view=9), "view"),
     ("ListLeases", r.ListLeasesRequest(filter=r.LeaseFilter(kind=9)), "filter.kind"),
     ("ListLeases", r.ListLeasesRequest(filter=r.LeaseFilter(state=9)), "filter.state"),
+    ("LocateConversations", r.LocateConversationsRequest(conversations=[chat("c")] * 1001), "conversations"),
     ("WatchLeases", r.WatchLeasesRequest(filter=r.LeaseFilter(conversation_id=LONG)), "filter.conversation_id"),
     ("ListEngines", r.ListEnginesRequest(model=LONG), "model"),
 ]
@@ -166,7 +167,7 @@ async def test_the_wrong_field_is_named(registry: Any, method: str, request_: An
 @pytest.mark.parametrize("method", METHODS)
 async def test_an_empty_request_never_breaks_the_server(registry: Any, method: str) -> None:
     request = getattr(r, f"{method}Request")()
-    fine = {"ListLeases", "WatchLeases", "ListEngines", "RenewLeases"}
+    fine = {"ListLeases", "LocateConversations", "WatchLeases", "ListEngines", "RenewLeases"}
     if method in fine:
         await called(registry, method, request)
         return

@@ -11,7 +11,7 @@ from kvlease.client.engine import EngineRouterClient
 from kvlease.router.engine import EngineKey
 from kvlease.router.service import create
 from kvlease.router.settings import Settings
-from kvlease.rpc import Server, Service, trusting
+from kvlease.rpc import Server, Service
 from kvlease.v1 import lease_pb2, registry_pb2
 from tests.support.servers import a_service
 
@@ -23,7 +23,7 @@ class RegistryServer:
 
     def __init__(self) -> None:
         self.engines: list[registry_pb2.EngineStatus] = []
-        self.leases: defaultdict[tuple[str, str], list[lease_pb2.Lease]] = defaultdict(list)
+        self.branches: defaultdict[tuple[str, str], list[registry_pb2.Branch]] = defaultdict(list)
         self.ended: list[registry_pb2.EndTurnRequest] = []
         self.report: lease_pb2.PrefillReport | None = None
         self.frozen: asyncio.Event | None = None
@@ -42,16 +42,16 @@ class RegistryServer:
         return EngineKey(ref.engine_id, ref.incarnation)
 
     def grant(self, conversation_id: str, holder: EngineKey, tokens: int, tenant: str = "default") -> None:
-        held = self.leases[tenant, conversation_id]
-        handle = lease_pb2.Handle(engine=lease_pb2.EngineRef(**holder._asdict()), token_count=tokens)
-        held[:] = [lease_pb2.Lease(handle=handle, generation=len(held) + 1)]
+        held = self.branches[tenant, conversation_id]
+        ref = lease_pb2.EngineRef(**holder._asdict())
+        held[:] = [registry_pb2.Branch(holder=ref, token_count=tokens, generation=len(held) + 1)]
 
     def service(self) -> Service:
         return a_service(
             "kvlease.v1.RegistryService",
             {
                 "ListEngines": (self._list_engines, registry_pb2.ListEnginesRequest),
-                "ListLeases": (self._list_leases, registry_pb2.ListLeasesRequest),
+                "LocateConversations": (self._locate, registry_pb2.LocateConversationsRequest),
                 "EndTurn": (self._end_turn, registry_pb2.EndTurnRequest),
             },
         )
@@ -60,12 +60,12 @@ class RegistryServer:
         await self._thaw()
         return registry_pb2.ListEnginesResponse(engines=self.engines)
 
-    async def _list_leases(
-        self, request: registry_pb2.ListLeasesRequest, context: Any
-    ) -> registry_pb2.ListLeasesResponse:
+    async def _locate(
+        self, request: registry_pb2.LocateConversationsRequest, _context: Any
+    ) -> registry_pb2.LocateConversationsResponse:
         await self._thaw()
-        found = self.leases[trusting(context).tenant, request.filter.conversation_id]
-        return registry_pb2.ListLeasesResponse(leases=found)
+        found = [self.branches[key.tenant, key.conversation_id] for key in request.conversations]
+        return registry_pb2.LocateConversationsResponse(located=[registry_pb2.Located(branches=x) for x in found])
 
     async def _end_turn(self, request: registry_pb2.EndTurnRequest, _context: Any) -> registry_pb2.EndTurnResponse:
         await self._thaw()

@@ -142,6 +142,12 @@ class EngineRegistryClient(AsyncCaller["RegistryServiceAsyncStub"]):
         """Calls `RegistryService.GetLease`."""
         return await self._call(self._stub.GetLease, request, timeout, tenant)
 
+    async def locate_conversations(
+        self, request: registry.LocateConversationsRequest, *, timeout: float = TIMEOUT, tenant: str = ""
+    ) -> registry.LocateConversationsResponse:
+        """Calls `RegistryService.LocateConversations`."""
+        return await self._call(self._stub.LocateConversations, request, timeout, tenant)
+
     async def list_leases(
         self, request: registry.ListLeasesRequest, *, timeout: float = TIMEOUT, tenant: str = ""
     ) -> registry.ListLeasesResponse:

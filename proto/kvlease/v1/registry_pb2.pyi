@@ -1508,6 +1508,95 @@ class ListLeasesResponse(google.protobuf.message.Message):
 Global___ListLeasesResponse: typing_extensions.TypeAlias = ListLeasesResponse
 
 @typing.final
+class LocateConversationsRequest(google.protobuf.message.Message):
+    """Asks where conversations are held."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    CONVERSATIONS_FIELD_NUMBER: builtins.int
+    @property
+    def conversations(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[kvlease.v1.lease_pb2.ConversationKey]:
+        """Which ones; at most 1,000."""
+
+    def __init__(
+        self,
+        *,
+        conversations: collections.abc.Iterable[kvlease.v1.lease_pb2.ConversationKey] | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["conversations", b"conversations"]) -> None: ...
+
+Global___LocateConversationsRequest: typing_extensions.TypeAlias = LocateConversationsRequest
+
+@typing.final
+class LocateConversationsResponse(google.protobuf.message.Message):
+    """Where conversations are held."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    LOCATED_FIELD_NUMBER: builtins.int
+    @property
+    def located(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Located]:
+        """One for each conversation, in their order."""
+
+    def __init__(
+        self,
+        *,
+        located: collections.abc.Iterable[Global___Located] | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["located", b"located"]) -> None: ...
+
+Global___LocateConversationsResponse: typing_extensions.TypeAlias = LocateConversationsResponse
+
+@typing.final
+class Located(google.protobuf.message.Message):
+    """Where one conversation is held."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    BRANCHES_FIELD_NUMBER: builtins.int
+    @property
+    def branches(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[Global___Branch]:
+        """Its LIVE leases of kind DECODE, oldest first; none: nowhere."""
+
+    def __init__(
+        self,
+        *,
+        branches: collections.abc.Iterable[Global___Branch] | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["branches", b"branches"]) -> None: ...
+
+Global___Located: typing_extensions.TypeAlias = Located
+
+@typing.final
+class Branch(google.protobuf.message.Message):
+    """One branch of a conversation."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    HOLDER_FIELD_NUMBER: builtins.int
+    TOKEN_COUNT_FIELD_NUMBER: builtins.int
+    GENERATION_FIELD_NUMBER: builtins.int
+    token_count: builtins.int
+    """Tokens that the lease covers."""
+    generation: builtins.int
+    """Its number within the conversation."""
+    @property
+    def holder(self) -> kvlease.v1.lease_pb2.EngineRef:
+        """The engine that holds it."""
+
+    def __init__(
+        self,
+        *,
+        holder: kvlease.v1.lease_pb2.EngineRef | None = ...,
+        token_count: builtins.int = ...,
+        generation: builtins.int = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["holder", b"holder"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["generation", b"generation", "holder", b"holder", "token_count", b"token_count"]) -> None: ...
+
+Global___Branch: typing_extensions.TypeAlias = Branch
+
+@typing.final
 class WatchLeasesRequest(google.protobuf.message.Message):
     """Watches leases."""
 

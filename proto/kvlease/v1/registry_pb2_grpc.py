@@ -115,6 +115,11 @@ class RegistryServiceStub(object):
                 request_serializer=kvlease_dot_v1_dot_registry__pb2.ListLeasesRequest.SerializeToString,
                 response_deserializer=kvlease_dot_v1_dot_registry__pb2.ListLeasesResponse.FromString,
                 _registered_method=True)
+        self.LocateConversations = channel.unary_unary(
+                '/kvlease.v1.RegistryService/LocateConversations',
+                request_serializer=kvlease_dot_v1_dot_registry__pb2.LocateConversationsRequest.SerializeToString,
+                response_deserializer=kvlease_dot_v1_dot_registry__pb2.LocateConversationsResponse.FromString,
+                _registered_method=True)
         self.WatchLeases = channel.unary_stream(
                 '/kvlease.v1.RegistryService/WatchLeases',
                 request_serializer=kvlease_dot_v1_dot_registry__pb2.WatchLeasesRequest.SerializeToString,
@@ -266,6 +271,14 @@ class RegistryServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def LocateConversations(self, request, context):
+        """Tells where conversations are held: for routers, which ask for all turns that wait at the moment with one call.
+        INVALID_ARGUMENT: too many.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def WatchLeases(self, request, context):
         """Streams what happens to leases: those that exist first, then SYNCED, then changes.
         RESOURCE_EXHAUSTED: the watcher is too slow; watch again.
@@ -363,6 +376,11 @@ def add_RegistryServiceServicer_to_server(servicer, server):
                     servicer.ListLeases,
                     request_deserializer=kvlease_dot_v1_dot_registry__pb2.ListLeasesRequest.FromString,
                     response_serializer=kvlease_dot_v1_dot_registry__pb2.ListLeasesResponse.SerializeToString,
+            ),
+            'LocateConversations': grpc.unary_unary_rpc_method_handler(
+                    servicer.LocateConversations,
+                    request_deserializer=kvlease_dot_v1_dot_registry__pb2.LocateConversationsRequest.FromString,
+                    response_serializer=kvlease_dot_v1_dot_registry__pb2.LocateConversationsResponse.SerializeToString,
             ),
             'WatchLeases': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchLeases,
@@ -808,6 +826,33 @@ class RegistryService(object):
             '/kvlease.v1.RegistryService/ListLeases',
             kvlease_dot_v1_dot_registry__pb2.ListLeasesRequest.SerializeToString,
             kvlease_dot_v1_dot_registry__pb2.ListLeasesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LocateConversations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kvlease.v1.RegistryService/LocateConversations',
+            kvlease_dot_v1_dot_registry__pb2.LocateConversationsRequest.SerializeToString,
+            kvlease_dot_v1_dot_registry__pb2.LocateConversationsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -287,6 +287,22 @@ _RegistryServiceListLeasesType = typing_extensions.TypeVar(
     ],
 )
 
+_RegistryServiceLocateConversationsType = typing_extensions.TypeVar(
+    '_RegistryServiceLocateConversationsType',
+    grpc.UnaryUnaryMultiCallable[
+        kvlease.v1.registry_pb2.LocateConversationsRequest,
+        kvlease.v1.registry_pb2.LocateConversationsResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        kvlease.v1.registry_pb2.LocateConversationsRequest,
+        kvlease.v1.registry_pb2.LocateConversationsResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        kvlease.v1.registry_pb2.LocateConversationsRequest,
+        kvlease.v1.registry_pb2.LocateConversationsResponse,
+    ],
+)
+
 _RegistryServiceWatchLeasesType = typing_extensions.TypeVar(
     '_RegistryServiceWatchLeasesType',
     grpc.UnaryStreamMultiCallable[
@@ -319,7 +335,7 @@ _RegistryServiceListEnginesType = typing_extensions.TypeVar(
     ],
 )
 
-class RegistryServiceStub(typing.Generic[_RegistryServiceOpenSessionType, _RegistryServiceHeartbeatType, _RegistryServiceCloseSessionType, _RegistryServiceAnnounceLeasesType, _RegistryServiceGrantLeaseType, _RegistryServiceRenewLeasesType, _RegistryServiceReleaseLeaseType, _RegistryServiceReleaseAllType, _RegistryServiceEndConversationType, _RegistryServiceClaimLeaseType, _RegistryServiceRenewClaimType, _RegistryServiceFinishClaimType, _RegistryServiceEndTurnType, _RegistryServiceRevokeLeasesType, _RegistryServiceGetLeaseType, _RegistryServiceListLeasesType, _RegistryServiceWatchLeasesType, _RegistryServiceListEnginesType]):
+class RegistryServiceStub(typing.Generic[_RegistryServiceOpenSessionType, _RegistryServiceHeartbeatType, _RegistryServiceCloseSessionType, _RegistryServiceAnnounceLeasesType, _RegistryServiceGrantLeaseType, _RegistryServiceRenewLeasesType, _RegistryServiceReleaseLeaseType, _RegistryServiceReleaseAllType, _RegistryServiceEndConversationType, _RegistryServiceClaimLeaseType, _RegistryServiceRenewClaimType, _RegistryServiceFinishClaimType, _RegistryServiceEndTurnType, _RegistryServiceRevokeLeasesType, _RegistryServiceGetLeaseType, _RegistryServiceListLeasesType, _RegistryServiceLocateConversationsType, _RegistryServiceWatchLeasesType, _RegistryServiceListEnginesType]):
     """Leases decode's KV blocks."""
 
     @typing.overload
@@ -387,6 +403,10 @@ class RegistryServiceStub(typing.Generic[_RegistryServiceOpenSessionType, _Regis
         grpc.UnaryUnaryMultiCallable[
             kvlease.v1.registry_pb2.ListLeasesRequest,
             kvlease.v1.registry_pb2.ListLeasesResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            kvlease.v1.registry_pb2.LocateConversationsRequest,
+            kvlease.v1.registry_pb2.LocateConversationsResponse,
         ],
         grpc.UnaryStreamMultiCallable[
             kvlease.v1.registry_pb2.WatchLeasesRequest,
@@ -463,6 +483,10 @@ class RegistryServiceStub(typing.Generic[_RegistryServiceOpenSessionType, _Regis
         grpc.aio.UnaryUnaryMultiCallable[
             kvlease.v1.registry_pb2.ListLeasesRequest,
             kvlease.v1.registry_pb2.ListLeasesResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            kvlease.v1.registry_pb2.LocateConversationsRequest,
+            kvlease.v1.registry_pb2.LocateConversationsResponse,
         ],
         grpc.aio.UnaryStreamMultiCallable[
             kvlease.v1.registry_pb2.WatchLeasesRequest,
@@ -558,6 +582,11 @@ class RegistryServiceStub(typing.Generic[_RegistryServiceOpenSessionType, _Regis
     INVALID_ARGUMENT: bad page token.
     """
 
+    LocateConversations: _RegistryServiceLocateConversationsType
+    """Tells where conversations are held: for routers, which ask for all turns that wait at the moment with one call.
+    INVALID_ARGUMENT: too many.
+    """
+
     WatchLeases: _RegistryServiceWatchLeasesType
     """Streams what happens to leases: those that exist first, then SYNCED, then changes.
     RESOURCE_EXHAUSTED: the watcher is too slow; watch again.
@@ -630,6 +659,10 @@ RegistryServiceAsyncStub: typing_extensions.TypeAlias = RegistryServiceStub[
     grpc.aio.UnaryUnaryMultiCallable[
         kvlease.v1.registry_pb2.ListLeasesRequest,
         kvlease.v1.registry_pb2.ListLeasesResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        kvlease.v1.registry_pb2.LocateConversationsRequest,
+        kvlease.v1.registry_pb2.LocateConversationsResponse,
     ],
     grpc.aio.UnaryStreamMultiCallable[
         kvlease.v1.registry_pb2.WatchLeasesRequest,
@@ -806,6 +839,16 @@ class RegistryServiceServicer(metaclass=abc.ABCMeta):
     ) -> typing.Union[kvlease.v1.registry_pb2.ListLeasesResponse, collections.abc.Awaitable[kvlease.v1.registry_pb2.ListLeasesResponse]]:
         """Lists leases, oldest first.
         INVALID_ARGUMENT: bad page token.
+        """
+
+    @abc.abstractmethod
+    def LocateConversations(
+        self,
+        request: kvlease.v1.registry_pb2.LocateConversationsRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[kvlease.v1.registry_pb2.LocateConversationsResponse, collections.abc.Awaitable[kvlease.v1.registry_pb2.LocateConversationsResponse]]:
+        """Tells where conversations are held: for routers, which ask for all turns that wait at the moment with one call.
+        INVALID_ARGUMENT: too many.
         """
 
     @abc.abstractmethod

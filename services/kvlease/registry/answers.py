@@ -9,7 +9,7 @@ from kvlease.registry.claims import Claimed
 from kvlease.registry.feed import Happened
 from kvlease.registry.grants import Granted
 from kvlease.registry.lease import Handle, Reason
-from kvlease.registry.lists import EngineShown, Page
+from kvlease.registry.lists import Branch, EngineShown, Page
 from kvlease.registry.renewals import Renewed
 from kvlease.registry.rules import DRIFT, Timing
 from kvlease.registry.sessions import Answer, Opened
@@ -83,6 +83,17 @@ def page(given: Page, view: registry_pb2.LeaseView.ValueType) -> registry_pb2.Li
     """Gives a page of leases."""
     token = str(given.next_after) if given.next_after else ""
     return registry_pb2.ListLeasesResponse(leases=[lease(x, view) for x in given.leases], next_page_token=token)
+
+
+def located(given: Sequence[Sequence[Branch]]) -> registry_pb2.LocateConversationsResponse:
+    """Tells where conversations are held."""
+    response = registry_pb2.LocateConversationsResponse()
+    for branches in given:
+        found = response.located.add()
+        for (engine_id, incarnation), tokens, generation in branches:
+            added = found.branches.add(token_count=tokens, generation=generation)
+            added.holder.engine_id, added.holder.incarnation = engine_id, incarnation
+    return response
 
 
 def happened(given: Happened) -> registry_pb2.WatchLeasesResponse:

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kvlease.registry.errors import LeaseNotFound
-from kvlease.registry.lease import Conversation, Kind, Lease, State, Terms
+from kvlease.registry.lease import Conversation, EngineRef, Kind, Lease, State, Terms
 from kvlease.registry.ledger import Ledger
 from kvlease.registry.session import Engine, Session
 from kvlease.registry.shown import Shown, show
@@ -37,6 +38,14 @@ class Page:
 
     leases: Sequence[Shown]
     next_after: int
+
+
+class Branch(NamedTuple):
+    """A live DECODE lease of a conversation."""
+
+    holder: EngineRef
+    tokens: int
+    generation: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +81,18 @@ def page(ledger: Ledger, wanted: Filter, after: int, size: int) -> Page:
             return Page(found, found[-1].seq)
         found.append(show(lease, ledger.now))
     return Page(found, 0)
+
+
+def locate(ledger: Ledger, conversations: Sequence[Conversation]) -> list[list[Branch]]:
+    """Tells where conversations are held: the live DECODE leases of each, oldest first."""
+    known = map(ledger.conversations.get, conversations)
+    return [[branch(lease.terms, lease.generation) for lease in each.live()] if each else [] for each in known]
+
+
+def branch(terms: Terms, generation: int) -> Branch:
+    """Shows a lease as a branch."""
+    handle = terms.handle
+    return Branch(handle.engine, handle.chain.tokens, generation)
 
 
 def existing(ledger: Ledger, wanted: Filter) -> Iterable[Lease]:

@@ -25,7 +25,7 @@ from kvlease.registry.feed import Feed, Happened, Watcher
 from kvlease.registry.grants import Granted
 from kvlease.registry.lease import Conversation, State, Terms
 from kvlease.registry.ledger import Ledger
-from kvlease.registry.lists import EngineShown, Filter, Page
+from kvlease.registry.lists import Branch, EngineShown, Filter, Page
 from kvlease.registry.renewals import Renewal, Renewed
 from kvlease.registry.rules import Rules
 from kvlease.registry.session import Credential, Engine
@@ -143,6 +143,9 @@ class MemoryStore:
 
     async def page(self, wanted: Filter, after: int, size: int, *, whole: bool = False) -> Page:  # noqa: ARG002 - is free
         return self._do(lambda x: lists.page(x, wanted, after, size))
+
+    async def locate(self, conversations: Sequence[Conversation]) -> list[list[Branch]]:
+        return self._do(lambda x: lists.locate(x, conversations))
 
     async def watch(self, wanted: Filter) -> AsyncGenerator[Happened]:
         there = self._do(lambda x: lists.existing(x, wanted))

@@ -20,6 +20,7 @@ MAX_TOKEN = 19
 MAX_ANNOUNCED = 256
 MAX_RENEWALS = 1000
 MAX_PAGE = 1000
+MAX_LOCATED = 1000
 LONGEST_RELEASE_WAIT = 30.0
 LONGEST_CLAIM_WAIT = 60.0
 
@@ -186,6 +187,14 @@ def page(request: registry_pb2.ListLeasesRequest, tenant: str) -> tuple[Filter, 
     checks.that(token.isascii() and token.isdecimal() and len(token) <= MAX_TOKEN, "page_token", "is not of this API")
     checks.done()
     return wanted, int(token), min(request.page_size or MAX_PAGE, MAX_PAGE)
+
+
+def located(request: registry_pb2.LocateConversationsRequest) -> Sequence[Conversation]:
+    """Reads which conversations are looked for."""
+    checks = Checks()
+    checks.that(len(request.conversations) <= MAX_LOCATED, "conversations", f"must be at most {MAX_LOCATED}")
+    checks.done()
+    return [Conversation(key.tenant, key.conversation_id) for key in request.conversations]
 
 
 def watched(request: registry_pb2.WatchLeasesRequest, tenant: str) -> Filter:

@@ -138,6 +138,11 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
         whole = request.view == registry_pb2.LEASE_VIEW_FULL
         return answers.page(await self._store.page(wanted, after, size, whole=whole), request.view)
 
+    async def LocateConversations(
+        self, request: registry_pb2.LocateConversationsRequest, _context: Context
+    ) -> registry_pb2.LocateConversationsResponse:
+        return answers.located(await self._store.locate(requests.located(request)))
+
     async def WatchLeases(
         self, request: registry_pb2.WatchLeasesRequest, context: Context
     ) -> AsyncGenerator[registry_pb2.WatchLeasesResponse]:

@@ -13,7 +13,7 @@ from kvlease.registry.endings import Selection
 from kvlease.registry.feed import Happened
 from kvlease.registry.grants import Granted
 from kvlease.registry.lease import Conversation, Terms
-from kvlease.registry.lists import EngineShown, Filter, Page
+from kvlease.registry.lists import Branch, EngineShown, Filter, Page
 from kvlease.registry.renewals import Renewal, Renewed
 from kvlease.registry.session import Credential, Engine
 from kvlease.registry.sessions import Answer, Beat, Opened
@@ -71,6 +71,9 @@ class Store(Protocol):
 
     async def page(self, wanted: Filter, after: int, size: int, *, whole: bool = False) -> Page:
         """Shows a page of leases; their handles may lack digests and bodies if not `whole`."""
+
+    async def locate(self, conversations: Sequence[Conversation]) -> list[list[Branch]]:
+        """Tells where conversations are held."""
 
     def watch(self, wanted: Filter) -> AsyncGenerator[Happened]:
         """Gives what exists, SYNCED, then what happens."""

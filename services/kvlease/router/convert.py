@@ -94,8 +94,8 @@ def key_of(engine: lease_pb2.EngineRef) -> EngineKey:
     return EngineKey(engine.engine_id, engine.incarnation)
 
 
-def branch_of(lease: lease_pb2.Lease) -> Branch:
-    return Branch(key_of(lease.handle.engine), lease.handle.token_count, lease.generation)
+def branch_of(branch: registry_pb2.Branch) -> Branch:
+    return Branch(key_of(branch.holder), branch.token_count, branch.generation)
 
 
 def engine_of(status: registry_pb2.EngineStatus) -> Engine | None:

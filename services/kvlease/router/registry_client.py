@@ -1,5 +1,6 @@
 """The registry over gRPC, in the router's words."""
 
+import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
@@ -14,23 +15,22 @@ from kvlease.client.errors import (
     ResourceExhausted,
     Unauthenticated,
 )
+from kvlease.router.batch import Batch
 from kvlease.router.convert import branch_of, engine_of
 from kvlease.router.engine import Engine
 from kvlease.router.errors import RegistryUnreachable
 from kvlease.router.registry import Branch, RegistryRefused
 from kvlease.router.ticket import Terms
-from kvlease.v1.lease_pb2 import LEASE_KIND_DECODE, ConversationKey, EngineRef, PrefillReport, StopReason
+from kvlease.v1.lease_pb2 import ConversationKey, EngineRef, PrefillReport, StopReason
 from kvlease.v1.registry_pb2 import (
-    LEASE_VIEW_BASIC,
     EndTurnRequest,
-    LeaseFilter,
     ListEnginesRequest,
-    ListLeasesRequest,
+    LocateConversationsRequest,
     TurnOutcome,
 )
 
 T = TypeVar("T")
-BRANCHES = 16  # more than a conversation may have
+MOST_LOCATED = 1000  # conversations; the registry takes no more at a time
 ENGINES_TIMEOUT = 1.0  # seconds; nobody's request waits for it
 # Said by a registry that works; the rest (no answer, not in time, not understood) is an outage for us.
 REFUSALS = (
@@ -49,6 +49,7 @@ class RegistryClient:
 
     def __init__(self, client: EngineRegistryClient) -> None:
         self._client = client
+        self._located = Batch(self._locate, most=MOST_LOCATED)
 
     async def engines(self) -> Sequence[Engine]:
         request = ListEnginesRequest(include_lost=True)
@@ -56,13 +57,18 @@ class RegistryClient:
         return [engine for status in answer.engines if (engine := engine_of(status))]
 
     async def branches(self, tenant: str, conversation_id: str, wait: float) -> Sequence[Branch]:
-        request = ListLeasesRequest(
-            filter=LeaseFilter(conversation_id=conversation_id, kind=LEASE_KIND_DECODE),
-            view=LEASE_VIEW_BASIC,
-            page_size=BRANCHES,
-        )
-        answer = await _answer(self._client.list_leases(request, timeout=wait, tenant=tenant))
-        return [branch_of(lease) for lease in answer.leases]
+        try:
+            async with asyncio.timeout(wait):
+                return await self._located.get((tenant, conversation_id), wait)
+        except TimeoutError as error:
+            raise RegistryUnreachable("DEADLINE_EXCEEDED") from error
+
+    async def _locate(self, asked: Sequence[tuple[str, str]], wait: float) -> Sequence[Sequence[Branch]]:
+        request = LocateConversationsRequest()
+        for tenant, conversation_id in asked:
+            request.conversations.add(tenant=tenant, conversation_id=conversation_id)
+        answer = await _answer(self._client.locate_conversations(request, timeout=wait))
+        return [[branch_of(branch) for branch in located.branches] for located in answer.located]
 
     async def end_turn(
         self, terms: Terms, outcome: TurnOutcome.ValueType, stop_reason: StopReason.ValueType, wait: float

@@ -1,5 +1,6 @@
 """The store: asks scripts, and wakes those who wait for what other registries did."""
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -13,8 +14,8 @@ from kvlease.registry.claims import Claimed, Target
 from kvlease.registry.endings import Selection
 from kvlease.registry.feed import Feed, Happened
 from kvlease.registry.grants import Granted
-from kvlease.registry.lease import Conversation, Reason, Terms
-from kvlease.registry.lists import EngineShown, Filter, Page
+from kvlease.registry.lease import Conversation, Kind, Reason, Terms
+from kvlease.registry.lists import Branch, EngineShown, Filter, Page, branch
 from kvlease.registry.redis import questions, replies
 from kvlease.registry.redis.reach import Reach
 from kvlease.registry.redis.reckoning import Reckoning
@@ -28,6 +29,7 @@ from kvlease.registry.shown import Shown
 from kvlease.registry.turns import TurnEnd
 
 LONGEST_NAP = 1.0
+BRANCHES = 1000  # a page of them, more than a conversation may have
 SHORTEST_NAP = 0.02
 
 log = structlog.get_logger()
@@ -234,6 +236,9 @@ class RedisStore:
         found, next_after = await self._ask("page", asked)
         return Page([replies.shown(x) for x in found], int(next_after))
 
+    async def locate(self, conversations: Sequence[Conversation]) -> list[list[Branch]]:
+        return await asyncio.gather(*map(self._branches, conversations))
+
     async def watch(self, wanted: Filter) -> AsyncGenerator[Happened]:
         watcher = NumberedWatcher(wanted, self._watch_limit)
         self._feed.watch(watcher)
@@ -247,6 +252,11 @@ class RedisStore:
                 yield happened
         finally:
             self._feed.unwatch(watcher)
+
+    async def _branches(self, conversation: Conversation) -> list[Branch]:
+        wanted = Filter(conversation.tenant, conversation.conversation_id, kind=Kind.DECODE)
+        found = await self.page(wanted, 0, BRANCHES)
+        return [branch(shown.terms, shown.generation) for shown in found.leases]
 
     async def engines(self, model: str, *, include_lost: bool) -> list[EngineShown]:
         (found,) = await self._ask("engines", {"model": model, "include_lost": include_lost})

@@ -1,0 +1,52 @@
+"""Many questions, few calls."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Batch(Generic[K, V]):
+    """Asks one call at a time: what is asked meanwhile goes with the next one. Nothing is held back, and nothing kept.
+
+    A question alone goes at once. The more come, the more share a call, which costs little more than one.
+    """
+
+    def __init__(self, ask: Callable[[Sequence[K], float], Awaitable[Sequence[V]]], *, most: int) -> None:
+        """Calls *ask* with at most *most* questions and the longest wait among them; answers come in their order."""
+        self._ask = ask
+        self._most = most
+        self._waiting: list[tuple[K, float, asyncio.Future[V]]] = []
+        self._asking: asyncio.Task[None] | None = None
+
+    async def get(self, key: K, wait: float) -> V:
+        """Returns the answer. Raises what the call raised, to all who share it."""
+        answer: asyncio.Future[V] = asyncio.get_running_loop().create_future()
+        self._waiting.append((key, wait, answer))
+        if self._asking is None:
+            self._asking = asyncio.create_task(self._run())
+        return await answer
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                taken, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+                wanted = [each for each in taken if not each[2].done()]  # some have given up meanwhile
+                if wanted:
+                    await self._settle(wanted)
+        finally:
+            self._asking = None
+
+    async def _settle(self, wanted: Sequence[tuple[K, float, asyncio.Future[V]]]) -> None:
+        try:
+            answers = await self._ask([key for key, _, _ in wanted], max(wait for _, wait, _ in wanted))
+        except Exception as error:  # noqa: BLE001 - whatever it is, those who asked are told
+            for _, _, answer in wanted:
+                if not answer.done():
+                    answer.set_exception(error)
+            return
+        for (_, _, answer), told in zip(wanted, answers, strict=True):
+            if not answer.done():
+                answer.set_result(told)

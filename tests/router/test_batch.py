@@ -1,0 +1,90 @@
+"""Many questions, few calls."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from kvlease.router.batch import Batch
+
+
+class Oracle:
+    """Answers when it is let."""
+
+    def __init__(self) -> None:
+        self.calls: list[Sequence[str]] = []
+        self.let = asyncio.Event()
+        self.error: Exception | None = None
+
+    async def ask(self, keys: Sequence[str], _wait: float) -> Sequence[str]:
+        self.calls.append(keys)
+        await self.let.wait()
+        if self.error:
+            raise self.error
+        return [key.upper() for key in keys]
+
+
+async def asked(batch: Batch[str, str], *keys: str) -> list[asyncio.Task[str]]:
+    tasks = [asyncio.create_task(batch.get(key, 1.0)) for key in keys]
+    for _ in range(3):
+        await asyncio.sleep(0)
+    return tasks
+
+
+async def test_a_question_alone_goes_at_once() -> None:
+    oracle = Oracle()
+
+    await asked(Batch(oracle.ask, most=10), "a")
+
+    assert oracle.calls == [["a"]]
+
+
+async def test_what_is_asked_during_a_call_shares_the_next_one() -> None:
+    oracle = Oracle()
+    batch = Batch(oracle.ask, most=10)
+    first = await asked(batch, "a")
+    others = await asked(batch, "b", "c")
+
+    oracle.let.set()
+
+    assert await asyncio.gather(*first, *others) == ["A", "B", "C"]
+    assert oracle.calls == [["a"], ["b", "c"]]
+
+
+async def test_no_call_is_larger_than_it_may_be() -> None:
+    oracle = Oracle()
+    oracle.let.set()
+
+    tasks = await asked(Batch(oracle.ask, most=2), "a", "b", "c", "d", "e")
+
+    assert await asyncio.gather(*tasks) == ["A", "B", "C", "D", "E"]
+    assert max(map(len, oracle.calls)) <= 2
+
+
+async def test_a_failure_is_told_to_all_who_share_the_call_and_ends_there() -> None:
+    oracle = Oracle()
+    batch = Batch(oracle.ask, most=10)
+    tasks = await asked(batch, "a")
+    oracle.error = ValueError("no")
+    oracle.let.set()
+
+    with pytest.raises(ValueError, match="no"):
+        await tasks[0]
+    oracle.error = None
+
+    assert await batch.get("b", 1.0) == "B"
+
+
+async def test_who_gave_up_is_not_asked_for() -> None:
+    oracle = Oracle()
+    batch = Batch(oracle.ask, most=10)
+    first = await asked(batch, "a")
+    (gone,) = await asked(batch, "b")
+    gone.cancel()
+    await asyncio.sleep(0)
+
+    oracle.let.set()
+
+    assert await first[0] == "A"
+    assert await batch.get("c", 1.0) == "C"
+    assert oracle.calls == [["a"], ["c"]]
