@@ -8,6 +8,7 @@ import pytest
 from kvlease.gateway.errors import ApiError
 from kvlease.gateway.http.message import Headers, Request
 from kvlease.gateway.prompt import CHAT, read_prompt
+from tests.conftest import Seen
 from tests.gateway.stack import Stack
 
 IN_ORDER = ["session_id", "conversation_id"]
@@ -59,19 +60,21 @@ def test_256_bytes_are_not_too_long() -> None:
     assert conversation([], session_id="\u00e9" * 128)
 
 
+@pytest.mark.case(15)
 @pytest.mark.parametrize("wrong", [42, {}, "x" * 10_000, "a\0b"])
-async def test_a_client_is_told_in_openais_shape(stack: Stack, wrong: Any) -> None:
-    """Case 15."""
+async def test_a_client_is_told_in_openais_shape(stack: Stack, wrong: Any, seen: Seen) -> None:
     response = await stack.chat(conversation_id=wrong)
 
     error = response.json()["error"]
     assert response.status_code == 400
     assert (error["type"], error["param"]) == ("invalid_request_error", "conversation_id")
     assert not stack.decode.received
+    seen(f"{repr(wrong)[:10]}: {response.status_code}")
 
 
-async def test_an_empty_name_is_no_conversation_that_others_share(stack: Stack) -> None:
-    """Case 15."""
-    await stack.chat(conversation_id="")
+@pytest.mark.case(15)
+async def test_an_empty_name_is_no_conversation_that_others_share(stack: Stack, seen: Seen) -> None:
+    response = await stack.chat(conversation_id="")
 
     assert [request.conversation_id for request in stack.calls("Route")] == [""]
+    seen(f"'': {response.status_code}, routed without a conversation")

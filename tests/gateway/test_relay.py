@@ -3,6 +3,9 @@
 import asyncio
 from typing import Any
 
+import pytest
+
+from tests.conftest import Seen
 from tests.gateway.stack import MESSAGES, Stack
 from tests.support.openai_engine import MODEL, event
 from tests.support.raw_http import RawClient, raw_client
@@ -34,8 +37,8 @@ async def chunk_of(client: RawClient) -> bytes:
     return (await client.reader.readexactly(size + 2))[:-2]
 
 
-async def test_every_event_comes_before_the_next_is_made(stack: Stack) -> None:
-    """Case 38."""
+@pytest.mark.case(38)
+async def test_every_event_comes_before_the_next_is_made(stack: Stack, seen: Seen) -> None:
     steps = Steps()
     stack.decode.next(steps)
     async with raw_client(_port(stack)) as client:
@@ -48,6 +51,7 @@ async def test_every_event_comes_before_the_next_is_made(stack: Stack) -> None:
             assert await chunk_of(client) == said
         steps.send(END, None)
         assert await chunk_of(client) == END
+    seen("each of 3 events came before the next was made, byte for byte")
 
 
 async def test_an_opening_that_says_nothing_is_held_for_a_moment_only(stack: Stack) -> None:

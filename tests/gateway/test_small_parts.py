@@ -81,3 +81,17 @@ def test_reasons_of_misses_are_bounded_as_labels(clock: FakeClock) -> None:
     lines = [line for line in metrics.exposition().decode().splitlines() if "misses_total{" in line]
     assert len(lines) <= 33
     assert max(map(len, lines)) < 200
+
+
+def test_what_the_status_page_follows_is_what_was_counted(clock: FakeClock) -> None:
+    metrics = Metrics(clock)
+    metrics.prefilled(
+        lease_pb2.PrefillReport(reused_tokens=5, local_tokens=3, computed_tokens=2, miss_reason="NO_MATCH")
+    )
+    metrics.first_byte(clock() - 0.25)
+
+    totals = metrics.totals()
+    assert totals.tokens == {"reused": 5, "local": 3, "computed": 2}
+    assert [count for bound, count in totals.first_byte if bound in {0.2, 0.3, 0.5}] == [0, 1, 1]
+    assert totals.first_byte[-1] == (float("inf"), 1)
+    assert metrics.misses() == {"NO_MATCH": 1}

@@ -2,15 +2,15 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import Protocol, TypeAlias
+from typing import Protocol
 from urllib.parse import unquote
 
 import msgspec
 
 from kvlease.client.errors import KvleaseError
 from kvlease.gateway.errors import ApiError, bad_request, unavailable
+from kvlease.gateway.http.connection import Handler
 from kvlease.gateway.http.message import JSON, Request
 from kvlease.gateway.http.reply import Reply
 from kvlease.gateway.identity import checked
@@ -18,21 +18,13 @@ from kvlease.gateway.metrics import CONTENT_TYPE
 from kvlease.gateway.plane import Plane
 from kvlease.gateway.prompt import CHAT, COMPLETIONS, read_prompt
 from kvlease.gateway.renewal import InFlight
+from kvlease.gateway.status.routes import StatusPage
+from kvlease.gateway.tenancy import Tenancy
 from kvlease.gateway.turn import Turn
 from kvlease.v1 import registry_pb2
 
-Tenancy: TypeAlias = Callable[[Request], str]
-"""The seam for authentication: from a request to its tenant, or ApiError."""
-Act: TypeAlias = Callable[[Request, Reply], Awaitable[None]]
-
 _CONVERSATIONS = "/v1/conversations/"
 _TIMEOUT = 2.0
-
-
-def trusting(request: Request) -> str:
-    """Serves everybody as one tenant: for networks where all callers are trusted."""
-    del request
-    return "default"
 
 
 class EndsConversations(Protocol):
@@ -50,19 +42,27 @@ class EndsConversations(Protocol):
 class App:
     """Answers every request, with an error in OpenAI's shape if need be."""
 
-    def __init__(self, plane: Plane, registry: EndsConversations, in_flight: InFlight, tenancy: Tenancy) -> None:
+    def __init__(
+        self,
+        plane: Plane,
+        registry: EndsConversations,
+        in_flight: InFlight,
+        tenancy: Tenancy,
+        page: StatusPage,
+    ) -> None:
         self._plane = plane
         self._registry = registry
         self._in_flight = in_flight
         self._tenancy = tenancy
         self._started = int(time.time())
-        self._routes: dict[str, dict[str, Act]] = {
+        self._routes: dict[str, dict[str, Handler]] = {
             CHAT: {"POST": self._complete},
             COMPLETIONS: {"POST": self._complete},
             "/v1/models": {"GET": self._models},
             "/health": {"GET": self._health},
             "/metrics": {"GET": self._metrics},
             _CONVERSATIONS: {"DELETE": self._end_conversation},
+            **page.routes,
         }
 
     async def __call__(self, request: Request, reply: Reply) -> None:
@@ -128,7 +128,7 @@ def refuse(reply: Reply, status: HTTPStatus, reason: str) -> None:
     reply.send(error.status, error.headers(), error.body())
 
 
-def _act(acts: dict[str, Act] | None, request: Request) -> Act:
+def _act(acts: dict[str, Handler] | None, request: Request) -> Handler:
     """Returns what answers the request. Raises ApiError."""
     if acts is None:
         raise ApiError(HTTPStatus.NOT_FOUND, f"there is nothing at {request.path[:256]}")

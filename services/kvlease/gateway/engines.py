@@ -1,5 +1,6 @@
 """Keeps the directory fresh, and gives up what waits for an engine that is gone."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import structlog
@@ -32,7 +33,10 @@ class Engines:
         self._registry = registry
         self._directory = directory
         self._pool = pool
-        self._reachable = True
+        self.listed: Sequence[registry_pb2.EngineStatus] = ()
+        """As the registry last told, lost ones included."""
+        self.reachable = True
+        """Whether it answered the last look."""
 
     async def look(self) -> None:
         """Takes the list over; while the registry does not answer, the last one stands."""
@@ -43,10 +47,11 @@ class Engines:
             self._changed(reachable=False, error=str(error))
             return
         self._changed(reachable=True)
+        self.listed = response.engines
         for gone in self._directory.update(response.engines):
             self._pool.forsake(gone)
 
     def _changed(self, *, reachable: bool, error: str = "") -> None:
-        if reachable != self._reachable:
-            self._reachable = reachable
+        if reachable != self.reachable:
+            self.reachable = reachable
             log.warning("registry reached again" if reachable else "registry not reached", error=error)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from kvlease.gateway.status.history import Totals
 from kvlease.v1 import lease_pb2
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
@@ -55,6 +56,17 @@ class Metrics:
         """Returns all of it in Prometheus' text format."""
         return generate_latest(self._registry)
 
+    def totals(self) -> Totals:
+        """Returns what the status page follows."""
+        sources = {"reused": self._reused, "local": self._local, "computed": self._computed}
+        tokens = {source: _values(counter, "_total")[0][1] for source, counter in sources.items()}
+        first_byte = [(float(labels["le"]), value) for labels, value in _values(self._first_byte, "_bucket")]
+        return Totals(tokens, first_byte)
+
+    def misses(self) -> dict[str, float]:
+        """Returns how often each reason kept prefill from reusing more."""
+        return {labels["reason"]: value for labels, value in _values(self._misses, "_total")}
+
     def _bounded(self, reason: str) -> str:
         """Returns the reason, cut; "other" once there were too many different ones."""
         reason = reason[:_LONGEST_REASON]
@@ -65,3 +77,9 @@ class Metrics:
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"kvlease_gateway_{name}", text, labels, registry=self._registry)
+
+
+def _values(metric: Counter | Histogram, suffix: str) -> list[tuple[dict[str, str], float]]:
+    """Returns the labels and values of a metric's samples whose names end so."""
+    samples = (sample for family in metric.collect() for sample in family.samples)
+    return [(sample.labels, sample.value) for sample in samples if sample.name.endswith(suffix)]

@@ -10,7 +10,7 @@ import structlog
 
 from kvlease.client.breaker import Breaker
 from kvlease.client.engine import EngineRegistryClient, EngineRouterClient
-from kvlease.gateway.app import App, EndsConversations, Tenancy, refuse, trusting
+from kvlease.gateway.app import App, EndsConversations, refuse
 from kvlease.gateway.background import Background
 from kvlease.gateway.directory import Directory
 from kvlease.gateway.engines import Engines, Lists
@@ -21,6 +21,9 @@ from kvlease.gateway.plan import Planner, Routes
 from kvlease.gateway.plane import Plane
 from kvlease.gateway.renewal import InFlight, Renewer, Renews
 from kvlease.gateway.settings import Settings
+from kvlease.gateway.status import history
+from kvlease.gateway.status.routes import ListsLeases, StatusPage
+from kvlease.gateway.tenancy import Tenancy, trusting
 from kvlease.gateway.tickets import Ends, Tickets
 from kvlease.rpc import address
 
@@ -35,7 +38,7 @@ class Router(Routes, Ends, Protocol):
     """What the gateway asks of a router."""
 
 
-class Registry(Lists, Renews, EndsConversations, Protocol):
+class Registry(Lists, ListsLeases, Renews, EndsConversations, Protocol):
     """What the gateway asks of a registry."""
 
 
@@ -92,8 +95,10 @@ async def assemble(
         clock=clock,
     )
     in_flight = InFlight(settings.lease_ttl / 3, clock)
-    server = Server(App(plane, registry, in_flight, tenancy), refuse=refuse, limits=settings.limits, clock=clock)
     engines, renewer = Engines(registry, directory, pool), Renewer(registry, in_flight)
+    page = StatusPage(engines, registry, plane.metrics, tenancy)
+    app = App(plane, registry, in_flight, tenancy, page)
+    server = Server(app, refuse=refuse, limits=settings.limits, clock=clock)
 
     async def sweep() -> None:
         server.sweep()
@@ -101,7 +106,7 @@ async def assemble(
 
     host, _, port = settings.listen.rpartition(":")
     bound = await server.listen(host.strip("[]"), int(port))
-    periodic = ((_LOOK, engines.look), (_TICK, renewer.renew), (_TICK, sweep))
+    periodic = ((_LOOK, engines.look), (_TICK, renewer.renew), (_TICK, sweep), (history.EVERY, page.look))
     loops = [asyncio.create_task(_every(seconds, act)) for seconds, act in periodic]
     gateway = Gateway(server, f"http://{address.with_port(settings.listen, bound)}", settings.grace)
     try:
