@@ -20,6 +20,7 @@ from kvlease.cli import (
     release,
     sim_engine,
     tickets,
+    top,
     up,
     watch,
 )
@@ -34,6 +35,7 @@ COMMANDS: tuple[Command, ...] = (
     leases,
     tickets,
     explain,
+    top,
     end,
     release,
     watch,

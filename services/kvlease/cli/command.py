@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias
 from kvlease.client.channel import DEFAULT_REGISTRY, DEFAULT_ROUTER
 from kvlease.client.errors import DeadlineExceeded, KvleaseError, Malformed, Unavailable, Unimplemented
 from kvlease.client.lengths import written
+from kvlease.client.security import Security
 from kvlease.client.sync import Client
 from kvlease.rpc.options import add_security, length, security
 
@@ -54,12 +55,18 @@ def add_connection(parser: argparse.ArgumentParser, *servers: str, environ: Mapp
 
 
 def connect(args: argparse.Namespace) -> Client:
-    """Makes the client that the arguments ask for. Raises Malformed for certificates and tokens that cannot be read."""
+    """Makes the client that the arguments ask for. Raises Malformed as `shown`."""
+    return Client(
+        **{server: getattr(args, server) for server in args.servers}, tenant=args.tenant, security=shown(args)
+    )
+
+
+def shown(args: argparse.Namespace) -> Security:
+    """Tells how to show oneself. Raises Malformed for certificates and tokens that cannot be read."""
     try:
-        shown = security(args)
+        return security(args)
     except (OSError, ValueError) as error:
         raise Malformed(str(error)) from error
-    return Client(**{server: getattr(args, server) for server in args.servers}, tenant=args.tenant, security=shown)
 
 
 def advise(error: KvleaseError, args: argparse.Namespace) -> str:

@@ -1,11 +1,11 @@
 """`kvlease doctor`: looks a deployment over, and names the cause of whatever is off."""
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
-from kvlease.cli.command import FAILED, OK, Subparsers, add_connection, connect
+from kvlease.cli import web
+from kvlease.cli.command import FAILED, OK, Subparsers, add_connection, connect, shown
 from kvlease.cli.command import add_parser as add
 from kvlease.cli.diagnosis import deployment, turns
 from kvlease.cli.diagnosis.finding import Finding, Level
@@ -13,7 +13,6 @@ from kvlease.cli.diagnosis.survey import Survey
 from kvlease.cli.output import print_json, printable
 from kvlease.cli.progress import Bar
 
-DEFAULT_GATEWAY = "http://127.0.0.1:8440"
 COLORS = {Level.OK: "32", Level.WARN: "33", Level.FAIL: "31"}
 CHECKS: tuple[Callable[[Survey], Iterator[Finding]], ...] = (
     deployment.services,
@@ -40,8 +39,7 @@ def add_parser(subparsers: Subparsers) -> None:
     """
     summary = "look a deployment over, and say what is wrong and what to do"
     parser = add(subparsers, "doctor", summary, run, examples=examples)
-    url = os.environ.get("KVLEASE_GATEWAY", DEFAULT_GATEWAY)
-    parser.add_argument("--gateway", default=url, metavar="URL", help=f"$KVLEASE_GATEWAY, or {url}")
+    web.add_gateway(parser)
     parser.add_argument(
         "--no-requests",
         dest="requests",
@@ -71,19 +69,15 @@ def examine(survey: Survey) -> Sequence[Finding]:
 
 
 def _survey(args: argparse.Namespace) -> Survey:
-    import httpx2  # noqa: PLC0415 - no other command needs it
+    from kvlease.cli.diagnosis.surveyor import Places, Surveyor  # noqa: PLC0415 - HTTP, which few commands need
+    from kvlease.client.engine import EngineRegistryClient  # noqa: PLC0415 - asyncio, likewise
 
-    from kvlease.cli.diagnosis.surveyor import Places, Surveyor  # noqa: PLC0415 - likewise
-    from kvlease.client.engine import EngineRegistryClient  # noqa: PLC0415
-
-    places = Places(registry=args.registry, router=args.router, gateway=args.gateway.rstrip("/"), timeout=args.timeout)
-    token = os.environ.get("KVLEASE_TOKEN")
-    headers = {"authorization": f"Bearer {token}"} if token else {}
+    places = Places(registry=args.registry, router=args.router, gateway=args.gateway, timeout=args.timeout)
     bar = Bar("looking")
     bar.expect(Surveyor.STEPS)
-    registry = EngineRegistryClient(args.registry, tenant=args.tenant)
+    registry = EngineRegistryClient(args.registry, tenant=args.tenant, security=shown(args))
     try:
-        with connect(args) as client, httpx2.Client(timeout=args.timeout, trust_env=False, headers=headers) as http:
+        with connect(args) as client, web.client(args) as http:
             return Surveyor(places, client, registry, http).survey(try_turns=args.requests, advance=bar.advance)
     finally:
         bar.close()

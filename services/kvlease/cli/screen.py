@@ -1,0 +1,113 @@
+"""One frame of `kvlease top`, for a terminal."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from kvlease.cli.output import length, printable
+from kvlease.cli.traffic import Traffic
+from kvlease.cli.verdict import REASONS
+from kvlease.client.types import Engine
+
+_BAR = 24  # characters
+_MOST_MISSES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What is shown. An error is shown instead of what it kept from being seen."""
+
+    engines: Sequence[Engine] = ()
+    traffic: Traffic | None = None
+    engines_error: str = ""
+    traffic_error: str = ""
+
+
+def frame(glance: Glance, *, title: str) -> RenderableType:
+    """Draws it."""
+    parts: list[RenderableType] = [Text(title, style="bold")]
+    parts += [_error(glance.traffic_error)] if glance.traffic is None else _traffic(glance.traffic)
+    parts += [Text(), _error(glance.engines_error) if glance.engines_error else _engines(glance.engines)]
+    if glance.traffic is not None and glance.traffic.misses:
+        parts += [Text(), _misses(glance.traffic)]
+    return Group(*parts)
+
+
+def _traffic(traffic: Traffic) -> list[RenderableType]:
+    rate = traffic.requests / traffic.seconds if traffic.seconds else 0.0
+    when = f"last {length(traffic.seconds)}" if traffic.seconds else "since the gateway's start"
+    shares = ", ".join(f"{name} {_share(traffic, name)}" for name in ("reused", "local", "computed"))
+    return [
+        Text(f"requests  {traffic.requests:.0f} ({rate:.1f}/s), {traffic.in_flight:.0f} in flight  ({when})"),
+        Text(f"TTFT      median {_milliseconds(traffic.ttft_median)}, p95 {_milliseconds(traffic.ttft_p95)}"),
+        Text(f"prompts   {_percent(traffic.reuse)} not computed: {shares} tokens"),
+    ]
+
+
+def _engines(engines: Sequence[Engine]) -> RenderableType:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for heading in ("ENGINE", "ROLE", "STATE", "RUN", "WAIT"):
+        table.add_column(heading, justify="right" if heading in ("RUN", "WAIT") else "left")
+    table.add_column("POOL  # requests  = leased  . free", no_wrap=True)
+    for heading in ("FREE", "LEASES", "LEASED", "CLAIMED", "BUDGET", "SILENT"):
+        table.add_column(heading, justify="right")
+    for engine in engines:
+        table.add_row(
+            Text(printable(engine.ref.engine_id)),
+            str(engine.role),
+            _state(engine),
+            str(engine.load.running),
+            str(engine.load.waiting),
+            pool(engine),
+            f"{engine.load.free_blocks}/{engine.total_blocks}",
+            str(engine.leases),
+            str(engine.leased_blocks),
+            str(engine.claimed_blocks),
+            str(engine.retention_budget_blocks),
+            length(engine.silent),
+        )
+    return table
+
+
+def pool(engine: Engine) -> str:
+    """Draws an engine's blocks as a bar."""
+    total = max(1, engine.total_blocks)
+    leased = round(_BAR * min(engine.leased_blocks, total) / total)
+    free = round(_BAR * min(engine.load.free_blocks, total) / total)
+    leased = min(leased, _BAR - free)
+    return "#" * (_BAR - leased - free) + "=" * leased + "." * free
+
+
+def _misses(traffic: Traffic) -> RenderableType:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("MISSES", justify="right")
+    table.add_column("REASON")
+    table.add_column("WHY")
+    for reason, count in sorted(traffic.misses.items(), key=lambda item: -item[1])[:_MOST_MISSES]:
+        table.add_row(f"{count:.0f}", Text(printable(reason)), REASONS.get(reason, ("", ""))[0])
+    return table
+
+
+def _state(engine: Engine) -> Text:
+    if engine.draining:
+        return Text("draining", style="yellow")
+    return Text("healthy", style="green") if engine.healthy else Text("lost", style="red")
+
+
+def _error(error: str) -> Text:
+    return Text(error, style="red")
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds * 1000:.0f} ms"
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.0%}"
+
+
+def _share(traffic: Traffic, source: str) -> str:
+    return f"{traffic.tokens.get(source, 0.0):.0f}"
