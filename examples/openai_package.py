@@ -44,7 +44,7 @@ def main() -> None:
             cached = usage.prompt_tokens_details.cached_tokens if usage and usage.prompt_tokens_details else 0
             print(f"turn: {usage.prompt_tokens if usage else '?'} tokens of prompt, {cached} of them not computed")
             time.sleep(args.tool_time)  # a tool
-            print(f"tool: done, KV {'kept' if conversation.held else 'lost'}")
+            print(f"tool: done, KV {'kept' if conversation.held else 'not kept'}")
 
 
 if __name__ == "__main__":

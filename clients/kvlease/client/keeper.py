@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from kvlease.client import convert, requests
 from kvlease.client.caller import Caller
-from kvlease.client.errors import KvleaseError
+from kvlease.client.errors import ClientClosed, KvleaseError
 from kvlease.client.renewal import Hold, RenewalPlan, call_timeout
 from kvlease.client.types import Renewal
 from kvlease.v1.registry_pb2_grpc import RegistryServiceStub
@@ -85,6 +85,8 @@ class Keeper:
             sent_at = self.clock()
             try:
                 renewals = self.renew(holds)
+            except ClientClosed:
+                continue  # nothing is held any more
             except KvleaseError as error:
                 self._failed(holds, error)
             else:

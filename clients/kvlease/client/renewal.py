@@ -19,6 +19,7 @@ SHORTEST_PAUSE = 0.1
 LONGEST_CALL = 2.0
 LONGEST_AHEAD = 1.0
 LONGEST_INTERVAL = 15.0  # a lease that is granted meanwhile lives for a minute, unless it is renewed
+LONGEST_ABSENCE = 1.0  # what is not there is asked for so often: a turn through a gateway may put it there at any time
 
 
 @dataclass(slots=True, eq=False)
@@ -84,7 +85,7 @@ class RenewalPlan:
                 if hold.until > -math.inf:
                     lost.append(hold)
                 hold.until = -math.inf
-                self._again(hold, now, longest=min(hold.ttl / 3, LONGEST_INTERVAL))
+                self._again(hold, now, longest=min(hold.ttl / 3, LONGEST_ABSENCE))
             else:
                 promised = min(renewal.remaining, hold.ttl)
                 hold.until = sent_at + promised
