@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from itertools import count
 
 import pytest
 
@@ -12,37 +11,15 @@ from kvlease.registry.service import serve
 from kvlease.registry.value import LeastRecentlyRenewed
 from kvlease.v1 import registry_pb2
 from tests.registry import contract, messages
-from tests.registry.world import World, WorldMaker
-from tests.support.clock import FakeClock, settle
+from tests.registry.stores import WATCH_LIMIT, MemoryWorlds
+from tests.registry.world import WorldMaker
+from tests.support.clock import settle
 from tests.support.servers import serving
-
-WATCH_LIMIT = 100
 
 
 @pytest.fixture
 def make() -> WorldMaker:
-    """Makes stores on clocks of their own; names are counted up across all of them."""
-    names = count()
-
-    def made(rules: Rules) -> World:
-        clock = FakeClock()
-        store = MemoryStore(
-            rules,
-            clock=clock,
-            sleep=clock.sleep,
-            token=lambda: f"token{next(names)}",
-            value=LeastRecentlyRenewed(),
-            watch_limit=WATCH_LIMIT,
-        )
-
-        async def pass_time(seconds: float) -> None:
-            clock.advance(seconds)
-            store.advance()
-            await settle()
-
-        return World(store, pass_time, rules, settle)
-
-    return made
+    return MemoryWorlds()
 
 
 async def test_callers_that_go_away_leave_nothing_behind() -> None:

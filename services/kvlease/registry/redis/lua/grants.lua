@@ -139,6 +139,7 @@ function grants.grant(credential, terms)
       ledger.bury(terms.lease_id, session)
       error(room)
     end
+    terms.report = nil
     life.retire(grants.take(session, terms), REVOKED)
     return 0, 0
   end
