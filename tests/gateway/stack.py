@@ -1,6 +1,7 @@
 """A gateway on a free port, between fake engines and a fake control plane."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -47,8 +48,8 @@ class Stack:
 
 
 @asynccontextmanager
-async def running(**settings: Any) -> AsyncIterator[Stack]:
-    """Runs a stack whose gateway has these settings."""
+async def running(*, verify: ssl.SSLContext | bool = True, **settings: Any) -> AsyncIterator[Stack]:
+    """Runs a stack whose gateway has these settings, and a client that trusts as *verify* says."""
     stack = Stack()
     engines = (stack.prefill, stack.decode, stack.other)
     for engine in engines:
@@ -61,7 +62,7 @@ async def running(**settings: Any) -> AsyncIterator[Stack]:
         try:
             async with (
                 create(made) as stack.gateway,
-                httpx.AsyncClient(base_url=stack.gateway.url, timeout=20) as stack.http,
+                httpx.AsyncClient(base_url=stack.gateway.url, timeout=20, verify=verify) as stack.http,
             ):
                 await healthy(stack.http)
                 yield stack

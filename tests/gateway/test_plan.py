@@ -117,9 +117,9 @@ async def test_what_decode_must_serve_alone_is_of_no_conversation() -> None:
     assert planning.router.asked[0].conversation_id == ""
 
 
-@pytest.mark.parametrize("failure", [Unavailable("x"), DeadlineExceeded("x"), Internal("x"), NoEngine("x")])
-async def test_without_the_routers_word_a_known_engine_serves(failure: KvleaseError) -> None:
-    assert await Planning(failure, known=True).plan() == Plan(endpoint("d"))
+@pytest.mark.parametrize("failure", [Unavailable, DeadlineExceeded, Internal, NoEngine, PermissionDenied])
+async def test_without_the_routers_word_a_known_engine_serves(failure: type[KvleaseError]) -> None:
+    assert await Planning(failure("x"), known=True).plan() == Plan(endpoint("d"))
 
 
 async def test_a_router_that_does_not_answer_is_soon_left_alone() -> None:
@@ -157,7 +157,6 @@ async def test_waiting_comes_off_the_budget() -> None:
         (Unavailable("x"), False, "m", 503),
         (NoEngine("x"), False, "m", 503),
         (InvalidArgument("x"), True, "m", 400),
-        (PermissionDenied("x"), True, "m", 403),
         (TenantLimit("x", retry_after=7.0), True, "m", 429),
     ],
 )

@@ -16,9 +16,9 @@ from kvlease.client.lengths import written
 from kvlease.gateway.http.limits import Limits
 from kvlease.gateway.service import create
 from kvlease.gateway.settings import Settings
-from kvlease.rpc import address, stop_signal
+from kvlease.rpc import stop_signal
 from kvlease.rpc.logging import configure
-from kvlease.rpc.options import length
+from kvlease.rpc.options import add_protection, add_security, length, protection, security
 
 log = structlog.get_logger()
 
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         settings = settings_from(given)
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         parser.error(str(error))
     configure()
     try:
@@ -50,14 +50,11 @@ async def serve(settings: Settings) -> None:
 
 
 def settings_from(given: argparse.Namespace) -> Settings:
-    """Returns the settings. Raises ValueError for what cannot be."""
+    """Returns the settings. Raises ValueError for what cannot be, OSError for files that cannot be read."""
     values: dict[str, Any] = vars(given)
     limits = {field.name: values[field.name] for field in fields(Limits) if field.name in values}
     kept = {field.name: values[field.name] for field in fields(Settings) if field.name in values}
-    settings = Settings(**kept, limits=Limits(**limits))
-    if not (given.insecure or address.is_local(given.listen)):
-        raise ValueError(f"{given.listen} can be reached by others and is not encrypted; give --insecure to allow that")
-    return settings
+    return Settings(**kept, limits=Limits(**limits), protection=protection(given), security=security(given))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -95,7 +92,8 @@ def _parser() -> argparse.ArgumentParser:
         ("connections", "most connections at a time"),
     ):
         add(f"--{name}", type=int, default=getattr(Limits(), name.replace("-", "_")), metavar="N", help=meaning)
-    add("--insecure", action="store_true", help="serve without encryption on other than this machine's own addresses")
+    add_protection(parser, http=True)
+    add_security(parser)
     return parser
 
 

@@ -83,13 +83,15 @@ class App:
         tenant = self._tenancy(request)
         prompt = read_prompt(request)
         turn = Turn(self._plane, request, reply, prompt, tenant=tenant)
-        if not prompt.conversation:
-            await turn.run()
-            return
-        with self._in_flight.holding(tenant, prompt.conversation):
-            await turn.run()
+        with self._tenancy.running(tenant):
+            if not prompt.conversation:
+                await turn.run()
+                return
+            with self._in_flight.holding(tenant, prompt.conversation):
+                await turn.run()
 
-    async def _models(self, _request: Request, reply: Reply) -> None:
+    async def _models(self, request: Request, reply: Reply) -> None:
+        self._tenancy(request)
         models = [
             {"id": name, "object": "model", "created": self._started, "owned_by": "kvlease"}
             for name in self._plane.directory.models()

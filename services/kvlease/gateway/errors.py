@@ -39,6 +39,8 @@ class ApiError(Exception):
         headers = [JSON]
         if self.retry_after is not None:
             headers.append((b"retry-after", b"%d" % max(1, round(self.retry_after))))
+        if self.status == HTTPStatus.UNAUTHORIZED:
+            headers.append((b"www-authenticate", b"Bearer"))
         if self.allow is not None:
             headers.append((b"allow", self.allow.encode()))
         return headers

@@ -10,7 +10,8 @@ from kvlease.gateway.http.message import JSON, Headers, Request
 from kvlease.gateway.prompt import Prompt
 
 _EXTRA = "vllm_xargs"  # what is in here reaches the connector too
-_FORWARDED = frozenset({b"authorization", b"traceparent", b"tracestate", b"baggage", b"x-vllm-priority"})
+_KEY = b"authorization"
+_FORWARDED = frozenset({b"traceparent", b"tracestate", b"baggage", b"x-vllm-priority"})
 
 Pieces = Iterable[bytes | msgspec.Raw]
 
@@ -25,10 +26,14 @@ def prefill_body(prompt: Prompt, ticket: str) -> Pieces:
     return render(prefill_leg(_without_extras(prompt.members), ticket, raw, chat=prompt.path == CHAT))
 
 
-def leg_headers(request: Request, request_id: str, rank: int | None) -> Headers:
-    """Returns the headers of a leg; *rank* names the data-parallel rank, where there are several."""
+def leg_headers(request: Request, request_id: str, rank: int | None, *, forward_key: bool = True) -> Headers:
+    """Returns the headers of a leg; *rank* names the data-parallel rank, where there are several.
+
+    The client's key goes with it (*forward_key*) where it is for the engines, not for the gateway.
+    """
     headers = [JSON, (b"x-request-id", request_id.encode())]
-    headers += [header for header in request.headers if header[0] in _FORWARDED]
+    forwarded = _FORWARDED | {_KEY} if forward_key else _FORWARDED
+    headers += [header for header in request.headers if header[0] in forwarded]
     if rank is not None:
         headers.append((b"x-data-parallel-rank", b"%d" % rank))
     return headers

@@ -13,7 +13,6 @@ from kvlease.client.errors import (
     KvleaseError,
     ModelNotFound,
     NoEngine,
-    PermissionDenied,
     RegistryUnreachable,
     ResourceExhausted,
     Unauthenticated,
@@ -27,7 +26,6 @@ from kvlease.v1 import lease_pb2, router_pb2
 _REFUSALS: dict[type[KvleaseError], HTTPStatus] = {
     InvalidArgument: HTTPStatus.BAD_REQUEST,
     Unauthenticated: HTTPStatus.UNAUTHORIZED,
-    PermissionDenied: HTTPStatus.FORBIDDEN,
     ResourceExhausted: HTTPStatus.TOO_MANY_REQUESTS,
 }
 

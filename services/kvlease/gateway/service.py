@@ -23,9 +23,10 @@ from kvlease.gateway.renewal import InFlight, Renewer, Renews
 from kvlease.gateway.settings import Settings
 from kvlease.gateway.status import history
 from kvlease.gateway.status.routes import ListsLeases, StatusPage
-from kvlease.gateway.tenancy import Tenancy, trusting
+from kvlease.gateway.tenancy import tenancy
 from kvlease.gateway.tickets import Ends, Tickets
 from kvlease.rpc import address
+from kvlease.rpc.tls import https
 
 _LOOK = 0.5  # between two looks at the engines
 _TICK = 1.0
@@ -56,14 +57,15 @@ class Gateway:
 
 
 @asynccontextmanager
-async def create(settings: Settings, *, tenancy: Tenancy = trusting) -> AsyncIterator[Gateway]:
+async def create(settings: Settings) -> AsyncIterator[Gateway]:
     """Serves on the running event loop until left; other services may share the loop.
 
-    Leaving drains it. Raises OSError when the address is taken.
+    Leaving drains it. Raises OSError when the address is taken, and for keys and certificates that make no sense.
     """
-    router, registry = EngineRouterClient(settings.router), EngineRegistryClient(settings.registry)
+    router = EngineRouterClient(settings.router, security=settings.security)
+    registry = EngineRegistryClient(settings.registry, security=settings.security)
     try:
-        async with assemble(settings, router, registry, tenancy=tenancy) as gateway:
+        async with assemble(settings, router, registry) as gateway:
             yield gateway
     finally:
         await router.close()
@@ -76,7 +78,6 @@ async def assemble(
     router: Router,
     registry: Registry,
     *,
-    tenancy: Tenancy = trusting,
     clock: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[Gateway]:
     """Does what `create` does with any router and registry."""
@@ -96,19 +97,22 @@ async def assemble(
     )
     in_flight = InFlight(settings.lease_ttl / 3, clock)
     engines, renewer = Engines(registry, directory, pool), Renewer(registry, in_flight)
-    page = StatusPage(engines, registry, plane.metrics, tenancy)
-    app = App(plane, registry, in_flight, tenancy, page)
+    told = tenancy(settings.protection)
+    page = StatusPage(engines, registry, plane.metrics, told)
+    app = App(plane, registry, in_flight, told, page)
+    tls, look_at_certificate = https(settings.protection.tls) if settings.protection.tls else (None, lambda: None)
     server = Server(app, refuse=refuse, limits=settings.limits, clock=clock)
 
     async def sweep() -> None:
         server.sweep()
         pool.sweep()
+        look_at_certificate()
 
     host, _, port = settings.listen.rpartition(":")
-    bound = await server.listen(host.strip("[]"), int(port))
+    bound = await server.listen(host.strip("[]"), int(port), tls)
     periodic = ((_LOOK, engines.look), (_TICK, renewer.renew), (_TICK, sweep), (history.EVERY, page.look))
     loops = [asyncio.create_task(_every(seconds, act)) for seconds, act in periodic]
-    gateway = Gateway(server, f"http://{address.with_port(settings.listen, bound)}", settings.grace)
+    gateway = Gateway(server, f"http{'s' if tls else ''}://{address.with_port(settings.listen, bound)}", settings.grace)
     try:
         yield gateway
     finally:

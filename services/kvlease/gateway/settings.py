@@ -3,8 +3,9 @@
 import math
 from dataclasses import dataclass, field
 
+from kvlease.client.security import PLAIN, Security
 from kvlease.gateway.http.limits import Limits
-from kvlease.rpc import address
+from kvlease.rpc import OPEN, Protection, address
 
 _POSITIVE = ("wait", "connect_timeout", "silence_timeout", "lease_ttl", "memory")
 
@@ -32,10 +33,14 @@ class Settings:
     grace: float = 30.0
     """What answers in flight get when the gateway stops."""
     limits: Limits = field(default_factory=Limits)
+    protection: Protection = OPEN
+    security: Security = PLAIN
+    """How router and registry are called."""
 
     def __post_init__(self) -> None:
         """Refuses what cannot be."""
         address.check(self.listen)
+        self.protection.check(self.listen)
         for name in _POSITIVE:
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be above 0")

@@ -2,12 +2,15 @@
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import Callable
 
 from kvlease.gateway.http.connection import Handler, Refuse, ServerConnection
 from kvlease.gateway.http.limits import Limits
 
 _BACKLOG = 4096
+_HANDSHAKE = 10.0  # seconds
+_GOODBYE = 2.0  # seconds for a client to close its half of an encrypted connection
 
 
 class Server:
@@ -24,10 +27,18 @@ class Server:
         self._empty = asyncio.Event()
         self._empty.set()
 
-    async def listen(self, host: str, port: int) -> int:
-        """Starts to listen; returns the port. Raises OSError when the address is taken."""
+    async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
+        """Starts to listen, encrypted if *tls* is given; returns the port. Raises OSError when the address is taken."""
         loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(lambda: ServerConnection(self), host, port, backlog=_BACKLOG)
+        self._listener = await loop.create_server(
+            lambda: ServerConnection(self),
+            host,
+            port,
+            backlog=_BACKLOG,
+            ssl=tls,
+            ssl_handshake_timeout=_HANDSHAKE if tls else None,
+            ssl_shutdown_timeout=_GOODBYE if tls else None,
+        )
         bound: int = self._listener.sockets[0].getsockname()[1]
         return bound
 
