@@ -34,10 +34,9 @@ async def test_answers_and_streams_are_the_same_as_without() -> None:
 
 
 async def test_plain_text_gets_no_answer() -> None:
-    async with running(protection=PROTECTION, verify=trust(certificates())) as stack:
-        async with httpx.AsyncClient() as http:
-            with pytest.raises(httpx.TransportError):
-                await http.get(stack.gateway.url.replace("https:", "http:") + "/health")
+    async with running(protection=PROTECTION, verify=trust(certificates())) as stack, httpx.AsyncClient() as http:
+        with pytest.raises(httpx.TransportError):
+            await http.get(stack.gateway.url.replace("https:", "http:") + "/health")
 
 
 async def test_a_client_that_leaves_during_a_stream_is_noticed() -> None:
