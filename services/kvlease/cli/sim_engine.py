@@ -1,6 +1,7 @@
 """`kvlease sim-engine`: engines without a model, for load, fault and scale tests."""
 
 import argparse
+import asyncio
 import os
 import sys
 from collections.abc import Mapping
@@ -105,10 +106,11 @@ def _connector(args: argparse.Namespace, environment: Mapping[str, str], number:
 async def _serve(engines: list[Settings], host: str, name: str) -> None:
     from kvlease.sim.fleet import Fleet  # noqa: PLC0415 - likewise
 
+    stopped = asyncio.create_task(stop_signal())  # listens from before it is said that all is ready
     async with Fleet(engines, host=host, name=name) as fleet:
         for instance in fleet.instances:
             print(f"ready {instance.url}", flush=True)
-        await stop_signal()
+        await stopped
 
 
 def _add_place(parser: argparse.ArgumentParser) -> None:

@@ -60,8 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 async def serve(settings: Settings) -> None:
     """Serves until a signal comes, then drains."""
     async with create(settings) as service, Server(settings.listen, [service], settings.protection) as server:
-        log.info(f"ready registry {server.address}")  # noqa: G004 - scripts wait for it
-        await server.serve_until_signal(settings.grace)
+        ready = f"ready registry {server.address}"  # scripts wait for it
+        await server.serve_until_signal(settings.grace, lambda: log.info(ready))
 
 
 def settings_from(given: argparse.Namespace) -> Settings:

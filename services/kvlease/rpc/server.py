@@ -2,7 +2,8 @@
 
 import asyncio
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -119,21 +120,29 @@ class Server:
             service.drain()
         await server.stop(grace)
 
-    async def serve_until_signal(self, grace: float) -> None:
-        """Serves until SIGTERM or SIGINT, then drains."""
-        received = await stop_signal()
+    async def serve_until_signal(self, grace: float, ready: Callable[[], None] = lambda: None) -> None:
+        """Serves until SIGTERM or SIGINT, then drains. Calls *ready* from when on a signal is heard."""
+        with _stop_signals() as signals:
+            ready()
+            received = await signals.get()
         log.info("server stopping", signal=received.name, grace=grace)
         await self.drain(grace)
 
 
 async def stop_signal() -> signal.Signals:
     """Waits for SIGTERM or SIGINT. A second one does what it does by default."""
+    with _stop_signals() as received:
+        return await received.get()
+
+
+@contextmanager
+def _stop_signals() -> Iterator[asyncio.Queue[signal.Signals]]:
     loop = asyncio.get_running_loop()
     received: asyncio.Queue[signal.Signals] = asyncio.Queue()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, received.put_nowait, number)
     try:
-        return await received.get()
+        yield received
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
