@@ -293,6 +293,16 @@ def test_the_report_says_why_nothing_was_read(answer: Answer, local: int, why: s
     assert missed.report.miss_reason == why
 
 
+@pytest.mark.parametrize(("conversation", "why"), [("c", "NOT_BIDIRECTIONAL"), ("", "")])
+def test_an_engine_of_one_direction_says_so_where_there_was_something_to_reuse(conversation: str, why: str) -> None:
+    missed = turn(Source.NOTHING)
+    missed.terms.conversation.conversation_id = conversation
+
+    missed.used(0, 0)
+
+    assert missed.report.miss_reason == why
+
+
 def test_decode_reports_no_miss() -> None:
     parked = turn(Source.PREFILL)
     parked.settle(Answer(miss="PREFILL_FAILED"))

@@ -49,6 +49,7 @@ class Link:
         self._thread, self._loop = thread, thread.loop
         self._tasks: set[asyncio.Task[None]] = set()
         self._clients = (registry, router)
+        self._engine = engine
         self._session = Session(registry, engine, owner, load=load, wake=wake, clock=clock)
         self._reader = Reader(
             registry, router, self._session, engine.ref, codec=codec, answered=self._answer, clock=clock
@@ -57,6 +58,9 @@ class Link:
 
     def start(self) -> None:
         """Starts the thread; not before the process has forked its workers."""
+        if not self._engine.bidirectional:
+            off = "bidirectional_kv_xfer is off: nothing is kept for later turns, and none of theirs read back"
+            log.warning(off, engine=self._engine.ref.engine_id)
         self._thread.start()
         self._hand_over(self._session.keep())
 

@@ -163,6 +163,8 @@ class Turn:
         return lease.lease_id if self.answer.proved == lease.handle.token_count else ""
 
     def _miss(self, local_tokens: int, read_tokens: int) -> str:
+        if self.source is Source.NOTHING and self.terms.conversation.conversation_id:
+            return "NOT_BIDIRECTIONAL"
         if self.source is not Source.BRANCH or read_tokens:
             return ""
         if self.claim is None:
