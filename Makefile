@@ -63,6 +63,14 @@ bench: setup .venv-bench/bin/vllm-router ## Measure against peers and limits (un
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/pip install -q vllm-router==0.1.17
 
+.PHONY: docs
+docs: dev ## Build the documentation, in .cache/site; a broken link fails
+	NO_MKDOCS_2_WARNING=1 PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/mkdocs build --quiet
+
+.PHONY: faults
+faults: setup ## Run the fault matrix, a line per case; FAULTS=--fast without real engines (a minute), FAULTS=--help for more
+	$(BIN)/python -m tests.faults $(FAULTS)
+
 .PHONY: proto
 proto: proto-tools ## Generate the stubs from the .proto files
 	.venv-proto/bin/python proto/generate.py
