@@ -41,7 +41,7 @@ def _descriptors() -> list[FileDescriptorProto]:
 
 def _page(files: Sequence[FileDescriptorProto]) -> Iterator[str]:
     yield "# gRPC API\n"
-    yield "Package `kvlease.v1`. Every service has reflection, so that [grpcurl](../grpcurl.md) knows all of this too.\n"
+    yield "Package `kvlease.v1`. [grpcurl](../grpcurl.md) shows all of this too, by reflection.\n"
     for file in files:
         comments = _Comments(file)
         for index, service in enumerate(file.service):
