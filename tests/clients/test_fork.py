@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from kvlease.client.testing import FakeRegistry
+from tests.conftest import Seen
 
 BUILD_THEN_FORK = """
 import asyncio, os, sys
@@ -29,8 +30,9 @@ if child:
 """
 
 
+@pytest.mark.case(44)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_clients_built_before_a_fork_work_after_it() -> None:
+def test_clients_built_before_a_fork_work_after_it(seen: Seen) -> None:
     with FakeRegistry() as registry:
         registry.grant("c")
 
@@ -40,3 +42,4 @@ def test_clients_built_before_a_fork_work_after_it() -> None:
 
     assert program.returncode == 0, program.stderr.decode()
     assert len(registry.calls) == 4
+    seen(f"built before a fork: {len(registry.calls)} calls answered in both processes")

@@ -8,6 +8,7 @@ from kvlease.client import aio, sync
 from kvlease.client.errors import Unavailable
 from kvlease.client.testing import FakeRegistry
 from tests.clients.names import FakeDns
+from tests.conftest import Seen
 
 
 @pytest.fixture
@@ -63,7 +64,8 @@ def test_calls_go_round_the_replicas(registry: FakeRegistry) -> None:
             client.list_leases()
 
 
-def test_a_server_that_came_back_with_another_address_is_found_by_its_name(registry: FakeRegistry) -> None:
+@pytest.mark.case(40)
+def test_a_server_that_came_back_with_another_address_is_found_by_its_name(registry: FakeRegistry, seen: Seen) -> None:
     with FakeDns("127.0.0.1") as names, FakeRegistry() as recreated:
         client = sync.Client(registry=f"dns://127.0.0.1:{names.port}/registry.test:{registry.port}")
         client.list_leases()
@@ -75,3 +77,4 @@ def test_a_server_that_came_back_with_another_address_is_found_by_its_name(regis
 
         assert client.list_leases() == []
         client.close()
+    seen("from 127.0.0.1 to 127.0.0.2 under one name: the first call succeeds")

@@ -9,6 +9,7 @@ from kvlease.connector.settings import Settings
 from kvlease.connector.turn import Source, Turn
 from kvlease.v1.lease_pb2 import EngineRef, LeaseKind
 from kvlease.v1.router_pb2 import TicketTerms
+from tests.conftest import Seen
 from tests.connector.requests import (
     DECODE,
     LAYOUT,
@@ -155,15 +156,23 @@ def test_adapter_salt_and_images_decide_kv_too(theirs: Request) -> None:
     assert proved(theirs, theirs) == 1000
 
 
+@pytest.mark.case(9)
 @pytest.mark.parametrize("theirs", [Lora("b", "/a"), Lora("a", "/b")])
-def test_two_adapters_share_nothing(theirs: Lora) -> None:
-    assert proved(Request(lora_request=Lora("a", "/a")), Request(lora_request=theirs)) == 0
+def test_two_adapters_share_nothing(theirs: Lora, seen: Seen) -> None:
+    shared = proved(Request(lora_request=Lora("a", "/a")), Request(lora_request=theirs))
+
+    seen(f"two adapters: {shared} of 1000 tokens shared")
+    assert shared == 0
 
 
-def test_two_images_behind_the_same_tokens_share_what_comes_before_them() -> None:
+@pytest.mark.case(9)
+def test_two_images_behind_the_same_tokens_share_what_comes_before_them(seen: Seen) -> None:
     ours, theirs = (Request(mm_features=[Feature(name, Position(300))]) for name in ("cat", "dog"))
 
-    assert proved(ours, theirs) == 256
+    shared = proved(ours, theirs)
+
+    seen(f"two images at token 300: {shared} tokens shared")
+    assert shared == 256
 
 
 def test_tenants_share_nothing() -> None:

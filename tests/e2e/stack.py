@@ -4,17 +4,19 @@ import contextlib
 import random
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import httpx
 
+from kvlease.client.sync import Client
+from kvlease.client.types import Lease, LeaseKind
 from kvlease.local import install, model, page, ports
 from kvlease.local.engine import Engine
-from kvlease.local.fleet import Fleet, wait_ready
+from kvlease.local.fleet import READY_WITHIN, Fleet
 from kvlease.local.launch import ControlPlane, Launch, Role
 from tests.e2e.processes import Service
 
@@ -37,24 +39,53 @@ class Answer:
     cached: int
 
 
+class Served(Protocol):
+    """An engine, real or simulated, that can be killed, frozen and started again."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def url(self) -> str: ...
+    @property
+    def running(self) -> bool: ...
+    def start(self) -> int: ...
+    def kill(self) -> None: ...
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+    def tail(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The control plane and the gateway."""
+
+    registry: Service
+    router: Service
+    gateway: Service
+
+
 class Stack:
     """One prefill and one decode engine behind a gateway."""
 
-    def __init__(self, registry: Service, router: Service, gateway: Service, fleet: Fleet) -> None:
-        self.registry, self.router, self.gateway, self.fleet = registry, router, gateway, fleet
-        self.prefill, self.decode = fleet.of(Role.PREFILL)[0], fleet.of(Role.DECODE)[0]
-        self.http = self._client()
+    def __init__(self, services: Services, prefill: Served, decode: Served, *, ttl: float = ANSWERED_TTL) -> None:
+        """Is told how long a lease lives after an answer, in seconds."""
+        self.registry, self.router, self.gateway = services.registry, services.router, services.gateway
+        self.prefill, self.decode, self.ttl = prefill, decode, ttl
+        self.engines = (prefill, decode)
+        self.client = Client(registry=self.registry.address, router=self.router.address)
+        self.http = self._http()
 
-    def _client(self) -> httpx.Client:
+    def _http(self) -> httpx.Client:
         return httpx.Client(base_url=f"http://{self.gateway.address}", timeout=120)
 
     def close(self) -> None:
         self.http.close()
+        self.client.close()
 
     def connect(self) -> None:
         """Gives up the connections to the gateway, which are broken, for new ones."""
-        self.close()
-        self.http = self._client()
+        self.http.close()
+        self.http = self._http()
 
     def complete(
         self,
@@ -77,21 +108,57 @@ class Stack:
         assert response.status_code == 200, response.text
         return answer(response.json())
 
+    def leg(self, engine: Served, ticket: str, prompt: list[int], **more: Any) -> Answer:
+        """One leg of a turn, straight to its engine."""
+        request = body(prompt, **more) | {"kv_transfer_params": {"kvlease_ticket": ticket}}
+        headers = {"X-Request-Id": uuid.uuid4().hex}
+        response = httpx.post(f"{engine.url}/v1/completions", json=request, headers=headers, timeout=120)
+        assert response.status_code == 200, response.text
+        return answer(response.json())
+
     def reads(self) -> int:
         """Reads that prefill has made from decode, by NIXL's own count."""
         return int(counter(self.prefill, READS))
 
+    def misses(self, reason: str) -> float:
+        """Turns for which this was why not more was reused, by the gateway's own count."""
+        series = f'kvlease_gateway_misses_total{{reason="{reason}"}} '
+        lines = self.http.get("/metrics").text.splitlines()
+        return sum(float(line.removeprefix(series)) for line in lines if line.startswith(series))
+
+    def leases(self, conversation: str) -> list[Lease]:
+        """What decode keeps of the conversation."""
+        return self.client.list_leases(conversation_id=conversation, kind=LeaseKind.DECODE)
+
+    def leased(self, conversation: str, within: float = 30.0) -> float:
+        """Waits until the registry knows a lease of the conversation; returns the seconds that this took."""
+        begun = time.monotonic()
+        while not self.leases(conversation):
+            assert time.monotonic() < begun + within, f"no lease of {conversation}"
+            time.sleep(0.02)
+        return time.monotonic() - begun
+
     def end(self, conversation: str) -> None:
         self.http.delete(f"/v1/conversations/{conversation}").raise_for_status()
 
-    def settle(self, *conversations: str, within: float = 30.0) -> None:
-        """Ends conversations and waits until no engine holds a block any more."""
+    def settle(self, *conversations: str, within: float = 30.0) -> float:
+        """Ends conversations and waits until no engine holds a block any more; returns the seconds that this took."""
         for conversation in conversations:
             self.end(conversation)
+        begun = time.monotonic()
+        while held := {e.name: u for e in self.engines if (u := counter(e, USAGE)) > 0}:
+            assert time.monotonic() < begun + within, f"blocks are still held: {held}"
+            time.sleep(0.05)
+        return time.monotonic() - begun
+
+    def wait_ready(self, within: float = READY_WITHIN) -> None:
+        """Waits until all engines are healthy."""
         deadline = time.monotonic() + within
-        while held := {e.name: u for e in self.fleet if (u := counter(e, USAGE)) > 0}:
-            assert time.monotonic() < deadline, f"blocks are still held: {held}"
-            time.sleep(0.2)
+        for engine in self.engines:
+            while not page.answers(f"{engine.url}/health"):
+                assert engine.running, engine.tail()
+                assert time.monotonic() < deadline, engine.tail()
+                time.sleep(0.1)
 
     def wait_until_pd(self, within: float = 60.0) -> None:
         """Waits until a request is served by both engines: prefill computes, decode reads from it."""
@@ -132,48 +199,64 @@ def tokens(count: int) -> list[int]:
     return [random.randrange(5, 200) for _ in range(count)]
 
 
-def assert_same(one: Answer, other: Answer) -> None:
-    """The log-probabilities of both are equal: no token was computed from another's KV."""
+def assert_same(one: Answer, other: Answer) -> float:
+    """The log-probabilities of both are equal: no token was computed from another's KV. Returns how far they differ."""
     assert one.tokens == other.tokens
-    assert max(abs(a - b) for a, b in zip(one.logprobs, other.logprobs, strict=True)) < TOLERANCE
+    apart = max(abs(a - b) for a, b in zip(one.logprobs, other.logprobs, strict=True))
+    assert apart < TOLERANCE
+    return apart
 
 
-def counter(engine: Engine, name: str) -> float:
+def counter(engine: Served, name: str) -> float:
     return page.counters(engine.url).get(name, 0.0)
+
+
+@contextlib.contextmanager
+def services(logs: Path, *, ttl: float = ANSWERED_TTL, registry: Sequence[str] = ()) -> Iterator[Services]:
+    """Runs registry, router and gateway; *registry* are more options of it."""
+    logs.mkdir(parents=True, exist_ok=True)
+    registry_port, router_port, gateway_port = ports.free(3)
+    lives = ["--answered-ttl", f"{ttl:g}s", "--prefill-ttl", f"{ttl:g}s"]
+    leasing = Service("registry", registry_port, [*lives, *registry], logs)
+    routing = Service("router", router_port, ["--registry", leasing.address, "--wait", "1s"], logs)
+    addresses = ["--router", routing.address, "--registry", leasing.address]
+    gateway = Service("gateway", gateway_port, [*addresses, "--wait", "2s"], logs)
+    with contextlib.ExitStack() as stack:
+        for service in (leasing, routing, gateway):
+            service.start()
+            stack.callback(service.stop)
+        yield Services(leasing, routing, gateway)
+
+
+@contextlib.contextmanager
+def ready(made: Stack) -> Iterator[Stack]:
+    """The stack once it serves with both engines."""
+    with contextlib.closing(made):
+        made.wait_ready()
+        made.wait_until_pd()
+        yield made
 
 
 @contextlib.contextmanager
 def running(
     version: str, logs: Path, *, prefill: Options = NO_OPTIONS, decode: Options = NO_OPTIONS
 ) -> Iterator[Stack]:
-    """A stack that serves; *prefill* and *decode* change how each is launched."""
-    logs.mkdir(parents=True, exist_ok=True)
-    registry_port, router_port, gateway_port, *engine_ports = ports.free(7)
-    registry = Service("registry", registry_port, ["--answered-ttl", f"{ANSWERED_TTL:g}s"], logs)
-    router = Service("router", router_port, ["--registry", registry.address, "--wait", "1s"], logs)
-    addresses = ["--router", router.address, "--registry", registry.address]
-    gateway = Service("gateway", gateway_port, [*addresses, "--wait", "2s"], logs)
-    control = ControlPlane(registry.address, router.address)
+    """A stack of real engines that serves; *prefill* and *decode* change how each is launched."""
     installation, folder = install.find(version), model.ensure(model.default_cache())
+    with services(logs) as plane, contextlib.ExitStack() as stack:
+        control = ControlPlane(plane.registry.address, plane.router.address)
+        found = ports.free(4)
 
-    def launch(role: Role, http_port: int, side_port: int, **more: Any) -> Launch:
-        return Launch(
-            role.value, role, installation, folder, http_port, side_port, control, environment=PATIENT, **more
-        )
+        def launch(role: Role, http_port: int, side_port: int, **more: Any) -> Launch:
+            return Launch(
+                role.value, role, installation, folder, http_port, side_port, control, environment=PATIENT, **more
+            )
 
-    launches = [
-        launch(Role.PREFILL, *engine_ports[:2], prefix_caching=False, **prefill),  # only decode has the history
-        launch(Role.DECODE, *engine_ports[2:], **decode),
-    ]
-    with contextlib.ExitStack() as stack:
-        for service in (registry, router, gateway):
-            service.start()
-            stack.callback(service.stop)
+        launches = [
+            launch(Role.PREFILL, *found[:2], prefix_caching=False, **prefill),  # only decode has the history
+            launch(Role.DECODE, *found[2:], **decode),
+        ]
         fleet = Fleet(Engine(launch, logs=logs) for launch in launches)
         stack.callback(fleet.stop)
         fleet.start()
-        wait_ready(fleet)
-        made = Stack(registry, router, gateway, fleet)
-        stack.callback(made.close)
-        made.wait_until_pd()
-        yield made
+        yield stack.enter_context(ready(Stack(plane, *fleet)))

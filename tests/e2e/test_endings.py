@@ -7,12 +7,14 @@ import httpx
 import pytest
 
 from kvlease.local import model
+from tests.conftest import Seen
 from tests.e2e.stack import Stack, answer, assert_same, body, named, tokens
 
 pytestmark = pytest.mark.engine
 
 
-def test_a_turn_that_ends_on_a_stop_string_of_the_client_is_kept(stack: Stack, conversation: str) -> None:
+@pytest.mark.case(24)
+def test_a_turn_that_ends_on_a_stop_string_of_the_client_is_kept(stack: Stack, conversation: str, seen: Seen) -> None:
     prompt = tokens(400)
     free = stack.complete(prompt, conversation, max_tokens=20)
     letter = chr(free.tokens[12] - 5) if 37 <= free.tokens[12] <= 131 else None
@@ -24,6 +26,7 @@ def test_a_turn_that_ends_on_a_stop_string_of_the_client_is_kept(stack: Stack, c
 
     assert again.cached >= 3 * 128
     assert_same(again, stack.cold(history))
+    seen(f"ended after {len(said.tokens)} tokens; {again.cached} of {len(history)} reused")
 
 
 def test_a_turn_of_one_token_is_reused(stack: Stack, conversation: str) -> None:
@@ -50,18 +53,22 @@ def test_each_of_three_answers_to_one_prompt_can_be_gone_on_with(stack: Stack, c
         assert_same(again, stack.cold(history))
 
 
-def test_a_client_that_leaves_in_mid_stream_leaves_no_block_held(stack: Stack, conversation: str) -> None:
+@pytest.mark.case(22)
+def test_a_client_that_leaves_in_mid_stream_leaves_no_block_held(stack: Stack, conversation: str, seen: Seen) -> None:
     asked = body(tokens(2000), stream=True, max_tokens=2000)
     with stack.http.stream("POST", "/v1/completions", json=asked, headers=named(conversation)) as response:
         lines = response.iter_lines()
         for _ in range(5):
             next(lines)
 
-    stack.settle()
+    seen(f"left in mid-stream: all free after {stack.settle():.1f} s")
 
 
+@pytest.mark.case(22)
 @pytest.mark.parametrize("after", [0.0, 0.05, 0.2, 0.5])
-def test_a_client_that_leaves_at_any_time_leaves_no_block_held(stack: Stack, conversation: str, after: float) -> None:
+def test_a_client_that_leaves_at_any_time_leaves_no_block_held(
+    stack: Stack, conversation: str, after: float, seen: Seen
+) -> None:
     history = tokens(3000)
     said = stack.complete(history, conversation)
     asked = httpx.Request(
@@ -75,27 +82,43 @@ def test_a_client_that_leaves_at_any_time_leaves_no_block_held(stack: Stack, con
         client.sendall(head + asked.content)
         time.sleep(after)
 
-    stack.settle(conversation)
+    seen(f"left after {after:g} s: all free after {stack.settle(conversation):.1f} s")
 
 
+@pytest.mark.case(23)
 @pytest.mark.parametrize(
     ("wrong", "status"), [({"model": "nobody"}, 404), ({"temperature": -1}, 400), ({"max_tokens": 10**9}, 400)]
 )
 def test_a_request_that_engines_reject_leaves_no_block_held(
-    stack: Stack, conversation: str, wrong: dict[str, object], status: int
+    stack: Stack, conversation: str, wrong: dict[str, object], status: int, seen: Seen
 ) -> None:
     response = stack.http.post("/v1/completions", json=body(tokens(500), **wrong), headers=named(conversation))
 
     assert response.status_code == status
     assert response.json()["error"]["message"]
-    stack.settle()
+    seen(f"{next(iter(wrong))}: {response.status_code}, all free after {stack.settle():.1f} s")
 
 
-def test_a_request_straight_to_decode_with_odd_parameters_is_served_and_freed(stack: Stack) -> None:
+@pytest.mark.case(23)
+def test_a_second_turn_that_is_too_long_leaves_no_block_held(stack: Stack, conversation: str, seen: Seen) -> None:
+    history = tokens(500)
+    said = stack.complete(history, conversation)
+    stack.leased(conversation)
+    asked = body(history + said.tokens + tokens(70_000))
+
+    response = stack.http.post("/v1/completions", json=asked, headers=named(conversation))
+
+    assert response.status_code == 400
+    assert response.json()["error"]["message"]
+    seen(f"too long: {response.status_code}, all free after {stack.settle(conversation):.1f} s")
+
+
+@pytest.mark.case(13)
+def test_a_request_straight_to_decode_with_odd_parameters_is_served_and_freed(stack: Stack, seen: Seen) -> None:
     for params in ({"x": 1}, {"do_remote_prefill": True}, {"do_remote_prefill": True, "remote_block_ids": [[1]]}):
         asked = body(tokens(400), kv_transfer_params=params)
         assert httpx.post(f"{stack.decode.url}/v1/completions", json=asked, timeout=60).status_code == 200
-    stack.settle()
+    seen(f"served, all free after {stack.settle():.1f} s")
 
 
 def test_a_stock_proxy_still_gets_decode_to_read_what_prefill_computed(stack: Stack) -> None:

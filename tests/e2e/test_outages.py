@@ -6,48 +6,62 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from kvlease.local.fleet import wait_ready
-from tests.e2e.stack import ANSWERED_TTL, DEFERRED, Stack, assert_same, body, counter, named, tokens
+from tests.conftest import Seen
+from tests.e2e.stack import DEFERRED, Stack, assert_same, body, counter, named, tokens
 
 pytestmark = pytest.mark.engine
 
 
-def test_an_expired_lease_is_computed_instead(stack: Stack, conversation: str) -> None:
+@pytest.mark.case(2)
+def test_an_expired_lease_is_computed_instead(stack: Stack, conversation: str, seen: Seen) -> None:
     history = tokens(500)
     said = stack.complete(history, conversation)
-    time.sleep(ANSWERED_TTL + 2)
-    stack.settle()  # nobody ended it: it expired
+    stack.settle(within=stack.ttl + 20)  # nobody ends it: it expires
+    for _ in range(5):
+        stack.complete(tokens(400))
+    missed = stack.misses("NO_LEASE")
     history = history + said.tokens + tokens(50)
 
     again = stack.complete(history, conversation)
 
     assert again.cached == 0
     assert_same(again, stack.cold(history))
+    assert stack.misses("NO_LEASE") == missed + 1
+    seen(f"{again.cached} reused, the answer of a cold run; one more miss counted as NO_LEASE")
 
 
+@pytest.mark.case(18, 30, 32)
+@pytest.mark.parametrize("away", [0.0, 1.0], ids=["at once", "later"])
 def test_a_registry_that_is_killed_is_done_without_and_comes_back_with_all_live_leases(
-    stack: Stack, conversation: str
+    stack: Stack, conversation: str, away: float, seen: Seen
 ) -> None:
     history = tokens(500)
     said = stack.complete(history, conversation)
-    held = len(history) + len(said.tokens) - 1
+    stack.leased(conversation)
+    stack.client.renew(conversation, ttl=300)
+    held, [before] = len(history) + len(said.tokens) - 1, stack.leases(conversation)
     stack.registry.kill()
-    try:
+    if away:
         other = tokens(400)
         assert_same(stack.complete(other), stack.cold(other))
-    finally:
-        stack.registry.start()
-    time.sleep(3)  # engines notice, open sessions and announce
+    stack.registry.start()
+    took = stack.leased(conversation)
+    [after] = stack.leases(conversation)
+    assert after.remaining <= before.remaining
     history = history + said.tokens + tokens(50)
 
     again = stack.complete(history, conversation)
 
     assert again.cached == held
     assert_same(again, stack.cold(history))
+    seen(
+        f"leases back {took:.1f} s after the registry, {before.remaining - after.remaining:.1f} s older; {held} reused"
+    )
 
 
+@pytest.mark.case(20)
 def test_turns_while_the_registry_is_away_are_all_answered_and_nothing_waits_on(
-    stack: Stack, conversation: str
+    stack: Stack, conversation: str, seen: Seen
 ) -> None:
     history = tokens(500)
     said = stack.complete(history, conversation)
@@ -57,28 +71,34 @@ def test_turns_while_the_registry_is_away_are_all_answered_and_nothing_waits_on(
         with ThreadPoolExecutor(5) as pool:
             for turn, given in zip(turns, pool.map(lambda t: stack.complete(t, conversation), turns), strict=True):
                 assert_same(given, stack.cold(turn))
-        assert all(counter(engine, DEFERRED) == 0 for engine in stack.fleet)
+        deferred = [counter(engine, DEFERRED) for engine in stack.engines]
     finally:
         stack.registry.start()
         stack.wait_until_pd()
+    seen(f"{len(turns)} right, {deferred} deferred")
+    assert not any(deferred)
 
 
-def test_a_frozen_registry_adds_no_more_than_the_bounded_wait(stack: Stack, conversation: str) -> None:
-    history = tokens(500)
-    stack.complete(history, conversation)
+@pytest.mark.case(19)
+def test_a_frozen_registry_adds_no_more_than_the_bounded_wait(stack: Stack, conversation: str, seen: Seen) -> None:
+    stack.complete(tokens(500), conversation)
     stack.registry.signal(signal.SIGSTOP)
+    took = []
     try:
         for _ in range(3):
-            prompt = tokens(300)
-            asked = body(prompt)
-            response = stack.http.post("/v1/completions", json=asked, headers=named(conversation), timeout=20)
+            begun = time.monotonic()
+            asked = body(tokens(300))
+            response = stack.http.post("/v1/completions", json=asked, headers=named(conversation), timeout=60)
+            took.append(time.monotonic() - begun)
             assert response.status_code == 200
     finally:
         stack.registry.signal(signal.SIGCONT)
         stack.wait_until_pd()
+    seen(f"answered after {', '.join(f'{seconds:.1f}' for seconds in took)} s")
 
 
-def test_a_dead_router_is_done_without(stack: Stack, conversation: str) -> None:
+@pytest.mark.case(12)
+def test_a_dead_router_is_done_without(stack: Stack, conversation: str, seen: Seen) -> None:
     stack.router.kill()
     try:
         prompt = tokens(400)
@@ -86,19 +106,25 @@ def test_a_dead_router_is_done_without(stack: Stack, conversation: str) -> None:
     finally:
         stack.router.start()
         stack.wait_until_pd()
+    seen("no router: decode alone")
 
 
-def test_without_prefill_decode_serves_alone_and_with_it_again_both_do(stack: Stack, conversation: str) -> None:
+@pytest.mark.case(12)
+def test_without_prefill_decode_serves_alone_and_with_it_again_both_do(
+    stack: Stack, conversation: str, seen: Seen
+) -> None:
     stack.prefill.kill()
     prompt = tokens(400)
     assert_same(stack.complete(prompt, conversation), stack.cold(prompt))
 
     stack.prefill.start()
-    wait_ready([stack.prefill])
+    stack.wait_ready()
     stack.wait_until_pd()
+    seen("no prefill: decode alone, and both once it is back")
 
 
-def test_a_restarted_decode_computes_what_it_lost_and_then_reuses(stack: Stack, conversation: str) -> None:
+@pytest.mark.case(10, 12)
+def test_a_restarted_decode_computes_what_it_lost_and_then_reuses(stack: Stack, conversation: str, seen: Seen) -> None:
     history = tokens(500)
     said = stack.complete(history, conversation)
     stack.decode.kill()
@@ -106,23 +132,28 @@ def test_a_restarted_decode_computes_what_it_lost_and_then_reuses(stack: Stack, 
     assert missing.status_code == 503
     assert missing.json()["error"]["message"]
     stack.decode.start()
-    wait_ready([stack.decode])
+    stack.wait_ready()
     stack.wait_until_pd()
     history = history + said.tokens + tokens(50)
 
     lost = stack.complete(history, conversation)
+    stack.leased(conversation)
     history = history + lost.tokens + tokens(50)
     kept = stack.complete(history, conversation)
 
     assert lost.cached == 0
     assert kept.cached == len(history) - 51
     assert_same(kept, stack.cold(history))
+    seen(f"decode killed: {missing.status_code} meanwhile, then {lost.cached} and {kept.cached} reused")
 
 
-def test_a_gateway_that_dies_leaves_no_block_held_longer_than_the_lease(stack: Stack, conversation: str) -> None:
+@pytest.mark.case(21)
+def test_a_gateway_that_dies_leaves_no_block_held_longer_than_the_lease(
+    stack: Stack, conversation: str, seen: Seen
+) -> None:
     stack.complete(tokens(500), conversation)
     stack.gateway.kill()
     stack.gateway.start()
     stack.connect()
 
-    stack.settle(within=ANSWERED_TTL + 10)
+    seen(f"leases of {stack.ttl:g} s; all free after {stack.settle(within=stack.ttl + 20):.1f} s")

@@ -6,15 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import Seen
 from tests.e2e.conftest import REFERENCE, VERSION
 from tests.e2e.stack import assert_same, running, tokens
 
 pytestmark = [pytest.mark.engine, pytest.mark.skipif(VERSION != REFERENCE, reason="the reference version shows it")]
 
 
+@pytest.mark.case(44)
 @pytest.mark.parametrize("prefill_ranks", [1, 2])
 def test_turns_are_reused_between_tensor_parallel_engines(
-    prefill_ranks: int, tmp_path_factory: pytest.TempPathFactory
+    prefill_ranks: int, tmp_path_factory: pytest.TempPathFactory, seen: Seen
 ) -> None:
     logs = Path(os.environ.get("KVLEASE_TEST_LOGS") or tmp_path_factory.mktemp("logs"))
     prefill = {"arguments": ["--tensor-parallel-size", str(prefill_ranks)]}
@@ -29,6 +31,7 @@ def test_turns_are_reused_between_tensor_parallel_engines(
             assert said.cached == held
             assert (stack.reads() > reads) == bool(turn)
             assert_same(said, stack.cold(history))
+            seen(f"{prefill_ranks} prefill and 2 decode ranks, turn {turn + 1}: {said.cached} reused")
             held = len(history) + len(said.tokens) - 1
             history = history + said.tokens + tokens(100)
         stack.settle(conversation)

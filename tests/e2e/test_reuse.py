@@ -5,13 +5,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.conftest import Seen
 from tests.e2e.stack import Stack, assert_same, tokens
 
 pytestmark = pytest.mark.engine
 STRIDE = 128
 
 
-def test_every_later_turn_of_a_growing_history_is_read_from_decode(stack: Stack, conversation: str) -> None:
+@pytest.mark.case(37)
+def test_every_later_turn_of_a_growing_history_is_read_from_decode(stack: Stack, conversation: str, seen: Seen) -> None:
     history, held = tokens(400), 0
     for turn in range(4):
         reads = stack.reads()
@@ -21,6 +23,7 @@ def test_every_later_turn_of_a_growing_history_is_read_from_decode(stack: Stack,
         assert stack.reads() == reads + (turn > 0)
         assert said.cached == held
         assert_same(said, stack.cold(history, max_tokens=30))
+        seen(f"turn {turn + 1}: {said.cached} of {len(history)} cached, {held} were held")
         held = len(history) + len(said.tokens) - 1
         history = history + said.tokens + tokens(150)
 
@@ -39,15 +42,17 @@ def test_an_edited_history_is_reused_up_to_the_edit(
     assert_same(again, stack.cold(edited))
 
 
-def test_a_regenerated_answer_is_that_of_a_cold_run(stack: Stack, conversation: str) -> None:
+@pytest.mark.case(1)
+def test_a_regenerated_answer_is_that_of_a_cold_run(stack: Stack, conversation: str, seen: Seen) -> None:
     prompt = tokens(500)
     first = stack.complete(prompt, conversation, max_tokens=140)
 
     again = stack.complete(prompt, conversation, max_tokens=140)
 
     assert again.cached == 3 * STRIDE
-    assert_same(again, stack.cold(prompt, max_tokens=140))
+    apart = assert_same(again, stack.cold(prompt, max_tokens=140))
     assert_same(again, first)
+    seen(f"{again.cached} of {len(prompt)} reused, log-probabilities differ by {apart:.1g}")
 
 
 def test_a_shortened_history_is_that_of_a_cold_run(stack: Stack, conversation: str) -> None:
@@ -86,12 +91,16 @@ def test_a_side_call_of_the_same_conversation_leaves_the_main_thread_its_reuse(s
     assert_same(main, stack.cold(history))
 
 
-def test_a_short_conversation_is_neither_read_nor_kept(stack: Stack, conversation: str) -> None:
+@pytest.mark.case(14)
+def test_a_short_conversation_is_neither_read_nor_kept(stack: Stack, conversation: str, seen: Seen) -> None:
     prompt = tokens(40)
     stack.complete(prompt, conversation)
     stack.settle()  # nothing was ended: nothing was kept
 
-    assert stack.complete(prompt + tokens(10), conversation).cached == 0
+    cached = stack.complete(prompt + tokens(10), conversation).cached
+
+    seen(f"nothing held, {cached} tokens reused")
+    assert cached == 0
 
 
 def test_a_request_without_a_conversation_is_served_and_nothing_is_kept(stack: Stack) -> None:
@@ -103,7 +112,8 @@ def test_a_request_without_a_conversation_is_served_and_nothing_is_kept(stack: S
     stack.settle()
 
 
-def test_two_turns_of_one_conversation_at_once_are_both_right(stack: Stack, conversation: str) -> None:
+@pytest.mark.case(4)
+def test_turns_of_one_conversation_at_once_are_all_right(stack: Stack, conversation: str, seen: Seen) -> None:
     history = tokens(500)
     said = stack.complete(history, conversation)
     turns = [history + said.tokens + tokens(60 + 40 * i) for i in range(3)]
@@ -114,29 +124,35 @@ def test_two_turns_of_one_conversation_at_once_are_both_right(stack: Stack, conv
     for turn, given in zip(turns, answers, strict=True):
         assert given.cached == 500 + len(said.tokens) - 1
         assert_same(given, stack.cold(turn))
+    seen(f"{len(answers)} right, {[given.cached for given in answers]} reused")
 
 
-def test_ten_conversations_with_one_request_id_do_not_mix(stack: Stack) -> None:
+@pytest.mark.case(5)
+def test_ten_conversations_with_one_request_id_do_not_mix(stack: Stack, seen: Seen) -> None:
     names = [uuid.uuid4().hex for _ in range(10)]
     prompts = [tokens(300) for _ in names]
 
-    def turn(i: int) -> None:
+    def turn(i: int) -> int:
         headers = {"X-Conversation-ID": names[i], "X-Request-Id": "the-same"}
         first = stack.complete(prompts[i], extra_headers=headers)
         history = prompts[i] + first.tokens + tokens(40)
         again = stack.complete(history, extra_headers=headers)
         assert again.cached == 300 + len(first.tokens) - 1
         assert_same(again, stack.cold(history))
+        return again.cached
 
     with ThreadPoolExecutor(5) as pool:
-        list(pool.map(turn, range(10)))
+        cached = list(pool.map(turn, range(10)))
     stack.settle(*names)
+    seen(f"{len(cached)} right, {sum(map(bool, cached))} reused their own, all released")
 
 
-def test_transfer_parameters_of_a_client_are_stripped(stack: Stack, conversation: str) -> None:
+@pytest.mark.case(7)
+def test_transfer_parameters_of_a_client_are_stripped(stack: Stack, conversation: str, seen: Seen) -> None:
     prompt = tokens(300)
     theirs = {"do_remote_prefill": True, "remote_host": "192.0.2.1", "remote_port": 1, "remote_block_ids": [[1]]}
 
     said = stack.complete(prompt, conversation, kv_transfer_params=theirs)
 
     assert_same(said, stack.cold(prompt))
+    seen("served, the answer of a cold run")

@@ -7,6 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tests.conftest import Seen
 from tests.registry.digests import KEY_ID, STRIDE, digests
 from tests.registry.messages import served
 
@@ -29,16 +32,19 @@ async def grpcurl(address: str, *arguments: str, data: dict[str, Any] | None = N
     return out.decode()
 
 
-async def test_it_lists_and_describes() -> None:
+@pytest.mark.case(45)
+async def test_it_lists_and_describes(seen: Seen) -> None:
     async with served() as (server, _):
         listed = await grpcurl(server.address, "list")
         described = await grpcurl(server.address, "describe", NAME)
 
     assert NAME in listed.split()
     assert "rpc ClaimLease" in described
+    seen(f"registry: {len(listed.split())} services listed, {described.count('rpc ')} methods described")
 
 
-async def test_it_calls() -> None:
+@pytest.mark.case(45)
+async def test_it_calls(seen: Seen) -> None:
     handle = {
         "engine": {"engine_id": "d0", "incarnation": "i1"},
         "request_id": "r1",
@@ -63,3 +69,4 @@ async def test_it_calls() -> None:
         assert await call("FinishClaim", credential=session, claim_id="c1", outcome=outcome) == {}
         assert (await call("EndConversation", conversation_id="chat"))["leases"] == 1
         assert (await call("ListEngines"))["engines"][0]["healthy"]
+    seen("registry: a lease from session to end by grpcurl alone")

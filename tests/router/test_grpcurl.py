@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import Seen
 from tests.router.registry_server import routed
 
 GRPCURL = shutil.which("grpcurl", path=str(Path(sys.executable).parent)) or shutil.which("grpcurl")
@@ -35,7 +36,8 @@ async def test_it_lists_and_describes_the_service() -> None:
         assert "rpc Route" in await grpcurl(to.router.address, "describe", NAME)
 
 
-async def test_it_calls_every_method() -> None:
+@pytest.mark.case(45)
+async def test_it_calls_every_method(seen: Seen) -> None:
     async with routed() as to:
 
         async def call(method: str, **data: Any) -> Any:
@@ -52,3 +54,4 @@ async def test_it_calls_every_method() -> None:
         known = await call("GetTicket", ticket_id=turn["ticket_id"])
         assert known["ticket"]["state"] == "TICKET_STATE_COMPLETED"
         assert len((await call("ListTickets"))["tickets"]) == 1
+    seen("router: all methods called")

@@ -8,6 +8,7 @@ from structlog.testing import capture_logs
 
 from kvlease.rpc import Malformed, Service, Status, Statuses, Violation, trusting
 from kvlease.v1 import errors_pb2, router_pb2, router_pb2_grpc
+from tests.conftest import Seen
 from tests.support.servers import a_service, details_of, reason_of, serving
 
 NAME = "kvlease.v1.RoutingService"
@@ -92,11 +93,13 @@ async def test_bytes_that_are_no_message_are_malformed() -> None:
     assert reason_of(caught.value) == "MALFORMED"
 
 
-async def test_a_very_long_error_arrives_cut_but_whole() -> None:
+@pytest.mark.case(43)
+async def test_a_very_long_error_arrives_cut_but_whole(seen: Seen) -> None:
     error = await refusal(Malformed(*(Violation(f"models[{i}]", "x" * 10_000) for i in range(1000))))
 
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert reason_of(error) == "MALFORMED"
+    seen(f"an error of 10 MB: {reason_of(error)}, {len(str(error.details()))} characters of it")
 
 
 async def test_an_unknown_method_is_unimplemented() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import aiohttp
 
+from kvlease.client.aio import Client
 from kvlease.client.lengths import written
 from kvlease.connector.settings import Settings as ConnectorSettings
 from kvlease.gateway import service as gateway
@@ -28,10 +29,12 @@ QUICK = Timing(heartbeat=0.5, hold=6.0, claim=1.5, margin=0.2, least_claim=0.1) 
 NOWHERE = "127.0.0.1:1"
 
 
-def connector(*, registry: str = NOWHERE, router: str = NOWHERE, wait: float = 2.0) -> ConnectorSettings:
+def connector(
+    *, registry: str = NOWHERE, router: str = NOWHERE, wait: float = 2.0, bidirectional: bool = True
+) -> ConnectorSettings:
     """Returns a connector's settings that wait longer for the control plane than a busy machine needs."""
     extra = {"kvlease_registry": registry, "kvlease_router": router, "kvlease_wait": written(wait)}
-    return ConnectorSettings.of(extra | {"bidirectional_kv_xfer": True}, {})
+    return ConnectorSettings.of(extra | {"bidirectional_kv_xfer": bidirectional}, {})
 
 
 def engine(role: str = "both", *, blocks: int = 512, prefix_caching: bool = True, **more: Any) -> Settings:
@@ -68,8 +71,10 @@ class Stack:
 
 
 @asynccontextmanager
-async def running(*, prefill: int = 1, decode: int = 1, timing: Timing = QUICK, **more: Any) -> AsyncIterator[Stack]:
-    """Runs so many engines of each role; *more* are settings of every engine."""
+async def running(
+    *, prefill: int = 1, decode: int = 1, timing: Timing = QUICK, one_way: str = "", **more: Any
+) -> AsyncIterator[Stack]:
+    """Runs so many engines of each role; *more* are settings of every engine. Those of the role *one_way* keep none."""
     told = {"prefix_caching": False} | more
     async with (
         registry.create(RegistrySettings(rules=Rules(timing=timing))) as leases,
@@ -77,9 +82,12 @@ async def running(*, prefill: int = 1, decode: int = 1, timing: Timing = QUICK, 
         router.create(RouterSettings(registry=leasing.address, refresh=0.05, wait=2.0)) as routes,
         Server("127.0.0.1:0", [routes]) as routing,
     ):
-        plane = connector(registry=leasing.address, router=routing.address)
-        engines = [engine("prefill", connector=plane, **told) for _ in range(prefill)]
-        engines += [engine("decode", connector=plane, **told) for _ in range(decode)]
+        roles = ["prefill"] * prefill + ["decode"] * decode
+        plane = {
+            role: connector(registry=leasing.address, router=routing.address, bidirectional=role != one_way)
+            for role in roles
+        }
+        engines = [engine(role, connector=plane[role], **told) for role in roles]
         settings = GatewaySettings(
             listen="127.0.0.1:0", router=routing.address, registry=leasing.address, wait=2.0, grace=0.2
         )
@@ -87,6 +95,7 @@ async def running(*, prefill: int = 1, decode: int = 1, timing: Timing = QUICK, 
             await until(lambda: all(instance.engine.connector.link.connected for instance in fleet.instances))
             stack = Stack(fleet, front.url, http)
             await _answers(stack)
+            await _routes(routing.address, bool(prefill))
             yield stack
 
 
@@ -97,8 +106,19 @@ async def until(holds: Callable[[], bool], within: float = 20.0) -> None:
             await asyncio.sleep(0.01)
 
 
+async def _routes(router: str, prefill: bool) -> None:
+    """Waits until the router has seen the engines, those for prefill too."""
+    async with asyncio.timeout(20), Client(router=router) as client:
+        while True:
+            turn = await client.route("sim")
+            await client.cancel(turn.ticket)
+            if turn.prefill or not prefill:
+                return
+            await asyncio.sleep(0.05)
+
+
 async def _answers(stack: Stack) -> None:
-    """Waits until gateway and router have seen the engines."""
+    """Waits until the gateway has seen the engines."""
     async with asyncio.timeout(20):
         while True:
             async with stack.http.get(f"{stack.url}/health") as health:

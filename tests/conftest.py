@@ -1,0 +1,19 @@
+"""What every test may use, and the mark of those that show a case of the fault matrix."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import pytest
+
+Seen: TypeAlias = Callable[[str], None]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Makes the mark known."""
+    config.addinivalue_line("markers", "case(*numbers): shows cases of tests/faults/cases.py; see `make faults`")
+
+
+@pytest.fixture
+def seen(record_property: Callable[[str, object], None]) -> Seen:
+    """Notes what a test saw, for the fault matrix to print."""
+    return lambda what: record_property("seen", what)
