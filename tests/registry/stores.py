@@ -9,7 +9,7 @@ from kvlease.registry.redis.reckoning import Reckoning
 from kvlease.registry.redis.scripts import build
 from kvlease.registry.redis.store import RedisStore, Where
 from kvlease.registry.rules import Rules
-from kvlease.registry.service import VALUES
+from kvlease.registry.stores import VALUES
 from tests.registry.world import World
 from tests.support.clock import FakeClock, settle
 from tests.support.redis import RedisServer

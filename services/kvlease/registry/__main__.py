@@ -1,6 +1,7 @@
 """Starts a registry: `kvlease-registry`. The only reader of the command line."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -8,9 +9,11 @@ import structlog
 import uvloop
 
 from kvlease.client.lengths import written
+from kvlease.registry.errors import StoreUnreachable
 from kvlease.registry.rules import Rules, Timing
-from kvlease.registry.service import VALUES, create
+from kvlease.registry.service import create
 from kvlease.registry.settings import Settings
+from kvlease.registry.stores import VALUES
 from kvlease.rpc import Server
 from kvlease.rpc.logging import LogFormat, configure
 from kvlease.rpc.options import add_protection, length, protection
@@ -51,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(str(error))
     try:
         uvloop.run(serve(settings))
-    except OSError as error:
+    except (OSError, ValueError, StoreUnreachable) as error:
         log.error("registry not started", error=str(error))  # noqa: TRY400 - the message says it all
         return 1
     return 0
@@ -68,6 +71,9 @@ def settings_from(given: argparse.Namespace) -> Settings:
     """Returns the settings. Raises ValueError for what cannot be."""
     return Settings(
         listen=given.listen,
+        store=given.store,
+        store_prefix=given.store_prefix,
+        store_timeout=given.store_timeout,
         rules=Rules(
             timing=Timing(**{name: getattr(given, name) for name, _ in TIMES}),
             retention=given.retention,
@@ -88,6 +94,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     add, defaults = parser.add_argument, Settings()
     add("--listen", default=defaults.listen, metavar="HOST:PORT", help='where to serve; also "unix:PATH"')
+    store = (
+        'where leases are kept: "memory", or redis://... (rediss://, unix://) for several registries; $KVLEASE_STORE'
+    )
+    add("--store", default=os.environ.get("KVLEASE_STORE", defaults.store), metavar="URL[,URL]", help=store)
+    add("--store-prefix", default=defaults.store_prefix, metavar="NAME", help="begins the names of all keys there")
+    timeout = "what a call to the store may take"
+    add("--store-timeout", type=length, default=written(defaults.store_timeout), metavar="TIME", help=timeout)
     for names, where in ((TIMES, defaults.rules.timing), (LIVES, defaults.rules)):
         for name, meaning in names:
             add(_flag(name), type=length, default=written(getattr(where, name)), metavar="TIME", help=meaning)

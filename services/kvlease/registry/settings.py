@@ -5,15 +5,24 @@ from dataclasses import dataclass, field
 from kvlease.registry.rules import Rules
 from kvlease.rpc import OPEN, Protection, address
 
+MEMORY = "memory"
+SCHEMES = ("redis://", "rediss://", "unix://")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What a registry is told at start. Lengths are seconds."""
 
     listen: str = "127.0.0.1:7440"
+    store: str = MEMORY
+    """Where state is kept: in this process, or at URLs with commas between, which several registries share."""
+    store_prefix: str = "kvlease"
+    """Begins the names of all keys there."""
+    store_timeout: float = 1.0
+    """What a call to it may take."""
     rules: Rules = field(default_factory=Rules)
     value: str = "recent"
-    """Which leases go first, a name of `service.VALUES`."""
+    """Which leases go first, a name of `stores.VALUES`."""
     watch_limit: int = 10_000
     """Events that a watcher may leave untaken."""
     grace: float = 10.0
@@ -24,5 +33,11 @@ class Settings:
         """Raises ValueError for settings that cannot be."""
         address.check(self.listen)
         self.protection.check(self.listen)
+        if self.store != MEMORY and not all(url.startswith(SCHEMES) for url in self.store.split(",")):
+            raise ValueError(f'a store is "{MEMORY}" or begins with one of {", ".join(SCHEMES)}')
+        if not self.store_prefix or not self.store_prefix.isprintable() or set("{}") & set(self.store_prefix):
+            raise ValueError("a store prefix must be printable and without braces")
+        if self.store_timeout <= 0:
+            raise ValueError("the store must be given some time")
         if self.watch_limit < 1 or self.grace < 0:
             raise ValueError("a watcher must be allowed at least one event, and the grace must not be negative")

@@ -66,6 +66,17 @@ class Reach:
         self._moved: tuple[str, int] | None = None
         self._tried = 0
 
+    async def start(self) -> None:
+        """Connects to the first server that will do. Raises StoreUnreachable, with what the last one was like."""
+        for left in reversed(range(len(self._urls))):
+            try:
+                await self._reached()
+            except StoreUnreachable:
+                if not left:
+                    raise
+            else:
+                return
+
     async def call(self, name: str, args: Mapping[str, object], *more: bytes | str) -> list[Any]:
         """Runs an operation; returns what it gives, the refusal's name first, the boot id second.
 
@@ -148,7 +159,9 @@ class Reach:
                 self._now = await self._open(url, at)
         except (TimeoutError, RedisError, OSError, StoreUnreachable) as error:
             self._tried += 1
-            raise StoreUnreachable(str(error) or "the store cannot be reached") from error
+            if isinstance(error, StoreUnreachable):
+                raise
+            raise StoreUnreachable(str(error) or "the store does not answer") from error
         log.info("store reached", boot=self._now.boot_id)
         return self._now
 

@@ -7,7 +7,7 @@ from typing import Any
 from kvlease.registry import errors
 from kvlease.registry.errors import Refusal
 from kvlease.registry.lease import EngineRef, Reason, State, StopReason
-from kvlease.registry.lists import EngineShown
+from kvlease.registry.lists import Branch, EngineShown
 from kvlease.registry.redis import questions
 from kvlease.registry.session import Engine
 from kvlease.registry.shown import Shown
@@ -55,6 +55,12 @@ def shown(given: Sequence[Any]) -> Shown:
         idle=float(idle),
         claims=int(claims),
     )
+
+
+def branch(given: Sequence[bytes]) -> Branch:
+    """A branch of a conversation."""
+    engine_id, incarnation, tokens, generation = given
+    return Branch(EngineRef(engine_id.decode(), incarnation.decode()), int(tokens), int(generation))
 
 
 def engine(given: Sequence[Any]) -> EngineShown:

@@ -9,7 +9,7 @@ from kvlease.registry.redis.link import Link
 OLDEST = (7, 0)
 
 
-class Unfit(Exception):
+class Unfit(StoreUnreachable):
     """The server is there, and must not be used as it is."""
 
 
@@ -30,7 +30,7 @@ async def examine(link: Link) -> Server:
         raise Unfit(f"the server is version {version}; Redis 7.0 or Valkey 7.2 is needed")
     policy = told["maxmemory_policy"]
     if told["maxmemory"] != "0" and policy != "noeviction":
-        raise Unfit(f"the server may evict leases: its maxmemory-policy is {policy}; set it to noeviction")
+        raise Unfit(f"the server may evict leases: its maxmemory-policy is {policy}, not noeviction")
     return Server(told["run_id"], version)
 
 

@@ -1,6 +1,5 @@
 """The store: asks scripts, and wakes those who wait for what other registries did."""
 
-import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -14,8 +13,8 @@ from kvlease.registry.claims import Claimed, Target
 from kvlease.registry.endings import Selection
 from kvlease.registry.feed import Feed, Happened
 from kvlease.registry.grants import Granted
-from kvlease.registry.lease import Conversation, Kind, Reason, Terms
-from kvlease.registry.lists import Branch, EngineShown, Filter, Page, branch
+from kvlease.registry.lease import Conversation, Reason, Terms
+from kvlease.registry.lists import Branch, EngineShown, Filter, Page
 from kvlease.registry.redis import questions, replies
 from kvlease.registry.redis.reach import Reach
 from kvlease.registry.redis.reckoning import Reckoning
@@ -29,7 +28,6 @@ from kvlease.registry.shown import Shown
 from kvlease.registry.turns import TurnEnd
 
 LONGEST_NAP = 1.0
-BRANCHES = 1000  # a page of them, more than a conversation may have
 SHORTEST_NAP = 0.02
 
 log = structlog.get_logger()
@@ -76,6 +74,10 @@ class RedisStore:
             reckoning=reckoning,
             listener=self,
         )
+
+    async def start(self) -> None:
+        """Reaches the server. Raises StoreUnreachable if it is not there or not fit to be used."""
+        await self._reach.start()
 
     async def run(self) -> None:
         """Lets time pass when nobody calls, and finds the server again. Runs until cancelled."""
@@ -237,7 +239,8 @@ class RedisStore:
         return Page([replies.shown(x) for x in found], int(next_after))
 
     async def locate(self, conversations: Sequence[Conversation]) -> list[list[Branch]]:
-        return await asyncio.gather(*map(self._branches, conversations))
+        (located,) = await self._ask("locate", {"conversations": [questions.conversation(x) for x in conversations]})
+        return [[replies.branch(x) for x in branches] for branches in located]
 
     async def watch(self, wanted: Filter) -> AsyncGenerator[Happened]:
         watcher = NumberedWatcher(wanted, self._watch_limit)
@@ -252,11 +255,6 @@ class RedisStore:
                 yield happened
         finally:
             self._feed.unwatch(watcher)
-
-    async def _branches(self, conversation: Conversation) -> list[Branch]:
-        wanted = Filter(conversation.tenant, conversation.conversation_id, kind=Kind.DECODE)
-        found = await self.page(wanted, 0, BRANCHES)
-        return [branch(shown.terms, shown.generation) for shown in found.leases]
 
     async def engines(self, model: str, *, include_lost: bool) -> list[EngineShown]:
         (found,) = await self._ask("engines", {"model": model, "include_lost": include_lost})
