@@ -10,6 +10,7 @@ from kvlease.cli.__main__ import COMMANDS, main
 from kvlease.client.errors import Internal, PermissionDenied
 from kvlease.client.sync import Client
 from kvlease.client.testing import FakeRegistry, FakeRouter
+from kvlease.client.types import EngineRole
 
 Run = Callable[..., int]
 Capture = pytest.CaptureFixture[str]
@@ -25,6 +26,29 @@ def test_engines_are_columns_in_a_pipe(run: Run, registry: FakeRegistry, capsys:
     assert headings.split()[:3] == ["ENGINE", "ROLE", "STATE"]
     assert first.split()[:3] == ["decode", "decode", "healthy"]
     assert second.split()[:3] == ["lost", "both", "lost"]
+
+
+def test_engines_are_chosen_by_role_and_state(run: Run, registry: FakeRegistry, capsys: Capture) -> None:
+    registry.add_engine("prefill", role=EngineRole.PREFILL)
+    registry.add_engine("lost", role=EngineRole.PREFILL)
+    registry.engines["lost"].healthy = False
+
+    assert run("engines", "--role", "prefill", "--state", "healthy") == 0
+
+    _, line = capsys.readouterr().out.splitlines()
+    assert line.split()[:3] == ["prefill", "prefill", "healthy"]
+
+
+def test_tickets_are_chosen_by_model_state_and_miss(
+    run: Run, registry: FakeRegistry, router: FakeRouter, capsys: Capture
+) -> None:
+    with Client(registry=registry.address, router=router.address) as client:
+        done, _ = client.route("model"), client.route("model")
+        client.complete(done.ticket)
+
+    for words, count in (((), 2), (("--state", "completed"), 1), (("--missed",), 0), (("--model", "other"), 0)):
+        assert run("tickets", "--json", *words) == 0
+        assert len(json.loads(capsys.readouterr().out)) == count
 
 
 def test_leases_are_those_of_the_conversation(run: Run, registry: FakeRegistry, capsys: Capture) -> None:

@@ -6,12 +6,23 @@ from collections.abc import Callable
 from kvlease.cli.command import OK, Subparsers, add_connection, connect
 from kvlease.cli.command import add_parser as add
 from kvlease.cli.output import length, print_json, print_table
-from kvlease.client.types import Engine
+from kvlease.client.types import Engine, EngineRole
+
+ROLES = [role for role in EngineRole if role is not EngineRole.UNKNOWN]
+STATES = ("healthy", "draining", "lost")
+
+
+def state(engine: Engine) -> str:
+    """Says in a word whether it takes requests."""
+    if engine.draining:
+        return "draining"
+    return "healthy" if engine.healthy else "lost"
+
 
 COLUMNS: dict[str, Callable[[Engine], object]] = {
     "ENGINE": lambda engine: engine.ref.engine_id,
     "ROLE": lambda engine: engine.role,
-    "STATE": lambda engine: "draining" if engine.draining else "healthy" if engine.healthy else "lost",
+    "STATE": state,
     "RUNNING": lambda engine: engine.load.running,
     "WAITING": lambda engine: engine.load.waiting,
     "FREE": lambda engine: f"{engine.load.free_blocks}/{engine.total_blocks}",
@@ -29,17 +40,21 @@ def add_parser(subparsers: Subparsers) -> None:
     """Adds the subcommand."""
     examples = """
         kvlease engines
+        kvlease engines --role decode --state healthy
         kvlease engines --model my-model --json | jq '.[].http_url'
     """
     parser = add(subparsers, "engines", "list engines, also lost ones, with their load", run, examples=examples)
     parser.add_argument("--model", default="", help="only those that serve it")
+    parser.add_argument("--role", type=EngineRole, choices=ROLES, help="only those that are started for it")
+    parser.add_argument("--state", choices=STATES, help="only those in this state")
     add_connection(parser, "registry")
 
 
 def run(args: argparse.Namespace) -> int:
     """Prints the engines."""
     with connect(args) as client:
-        engines = client.list_engines(model=args.model, include_lost=True, timeout=args.timeout)
+        listed = client.list_engines(model=args.model, include_lost=True, timeout=args.timeout)
+    engines = [engine for engine in listed if args.role in (None, engine.role) and args.state in (None, state(engine))]
     if args.json:
         print_json(engines)
     else:

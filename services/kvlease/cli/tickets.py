@@ -6,7 +6,10 @@ from collections.abc import Callable
 from kvlease.cli.command import OK, Subparsers, add_connection, connect
 from kvlease.cli.command import add_parser as add
 from kvlease.cli.output import length, print_json, print_table
-from kvlease.client.types import Ticket
+from kvlease.client.types import Ticket, TicketState
+
+MOST = 1000  # that a router lists at once
+STATES = [state for state in TicketState if state is not TicketState.UNKNOWN]
 
 COLUMNS: dict[str, Callable[[Ticket], object]] = {
     "TICKET": lambda ticket: ticket.terms.ticket_id,
@@ -30,11 +33,15 @@ def add_parser(subparsers: Subparsers) -> None:
     examples = """
         kvlease tickets
         kvlease tickets --conversation my-conversation --limit 5
+        kvlease tickets --missed NO_LEASE --state completed
         kvlease tickets --json | jq '.[] | [.terms.ticket_id, .report.reused_tokens]'
     """
     parser = add(subparsers, "tickets", "list recent turns of a router, newest first", run, examples=examples)
     parser.add_argument("ticket", nargs="?", metavar="TICKET", help="only this one")
     parser.add_argument("--conversation", default="", metavar="ID", help="only those of this conversation")
+    parser.add_argument("--model", default="", help="only those of this model")
+    parser.add_argument("--state", type=TicketState, choices=STATES, help="only those in this state")
+    parser.add_argument("--missed", nargs="?", const="", metavar="REASON", help="only those that missed, for a reason")
     parser.add_argument("--limit", type=int, default=20, metavar="N", help="at most so many (default 20)")
     add_connection(parser, "router")
 
@@ -45,9 +52,20 @@ def run(args: argparse.Namespace) -> int:
         if args.ticket:
             tickets = [client.get_ticket(args.ticket, timeout=args.timeout)]
         else:
-            tickets = client.list_tickets(conversation_id=args.conversation, limit=args.limit, timeout=args.timeout)
+            listed = client.list_tickets(conversation_id=args.conversation, limit=MOST, timeout=args.timeout)
+            tickets = [ticket for ticket in listed if _wanted(ticket, args)][: args.limit]
     if args.json:
         print_json(tickets)
     else:
         print_table(COLUMNS, tickets)
     return OK
+
+
+def _wanted(ticket: Ticket, args: argparse.Namespace) -> bool:
+    """Tells whether all holds that is asked for."""
+    missed = ticket.report.miss_reason if ticket.report else ""
+    return (
+        args.model in ("", ticket.model)
+        and args.state in (None, ticket.state)
+        and (args.missed is None or (bool(missed) and args.missed in ("", missed)))
+    )
