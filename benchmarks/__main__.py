@@ -38,7 +38,7 @@ def _run(name: str, options: Options) -> tuple[list[str], bool]:
         return [f"bench {name}: short, not run: {error}"], False
     except Exception as error:  # noqa: BLE001 - the others are to run all the same
         sys.excepthook(type(error), error, error.__traceback__)
-        return [f"bench {name}: broken: {type(error).__name__}: {error}"], True
+        return [f"bench {name}: broken: {type(error).__name__}: {str(error).partition(chr(10))[0]}"], True
     print(report.table())
     print(f"\n{report.write(options.results).name}, {time.monotonic() - begun:.0f} s", flush=True)
     return report.lines(), False
