@@ -16,6 +16,9 @@ class FakeTransport(asyncio.Transport):
 
     def write(self, data: object) -> None: ...
 
+    def is_closing(self) -> bool:
+        return self.aborted
+
     def abort(self) -> None:
         self.aborted = True
 

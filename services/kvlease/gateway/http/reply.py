@@ -44,7 +44,7 @@ class Reply:
         """Sends a whole answer."""
         self.status = status
         rendered = head(status, headers, b"content-length: %d\r\n%b" % (len(body), self._connection()))
-        self._transport.write(rendered if self._bodiless else rendered + body)
+        self._put(rendered if self._bodiless else rendered + body)
         self._finish()
 
     def start(self, status: int, headers: Headers) -> None:
@@ -56,13 +56,13 @@ class Reply:
     def write(self, data: bytes) -> None:
         """Sends some of the body."""
         if data:
-            self._transport.write(self._framed(data))
+            self._put(self._framed(data))
 
     def end(self, data: bytes = b"") -> None:
         """Sends the last of the body."""
         last = self._framed(data) + (b"0\r\n\r\n" if self._chunked else b"")
         if last:
-            self._transport.write(last)
+            self._put(last)
         self._finish()
 
     def abort(self) -> None:
@@ -90,6 +90,10 @@ class Reply:
         self._paused = False
         if self._source is not None:
             self._source.resume()
+
+    def _put(self, data: bytes) -> None:
+        if not self._transport.is_closing():  # uvloop raises between the client's end and the news of it
+            self._transport.write(data)
 
     def _framed(self, data: bytes) -> bytes:
         framed = b"%x\r\n%b\r\n" % (len(data), data) if self._chunked and data else data

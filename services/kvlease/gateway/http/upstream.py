@@ -35,6 +35,8 @@ class UpstreamConnection(asyncio.Protocol):
 
     async def ask(self, request: bytes, peer: object) -> Answer:
         """Sends a request and waits for the head of its answer. Raises Lost."""
+        if self._gone:
+            raise Stale("the engine closed the connection")
         self.peer = peer
         kept, before = self._received > 0, self._received
         waiter: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -62,13 +64,13 @@ class UpstreamConnection(asyncio.Protocol):
 
     def pause(self) -> None:
         """Reads no more for now."""
-        if not self._paused and not self.closed:
+        if not self._paused and not self._gone:
             self._paused = True
             self._transport.pause_reading()
 
     def resume(self) -> None:
         """Reads on."""
-        if self._paused and not self.closed:
+        if self._paused and not self._gone:
             self._paused = False
             self._transport.resume_reading()
 
@@ -127,6 +129,11 @@ class UpstreamConnection(asyncio.Protocol):
             self._release(self)
         else:
             self.abort()
+
+    @property
+    def _gone(self) -> bool:
+        """Whether the connection is at its end, be it that this was not told yet: uvloop then raises at any use."""
+        return self.closed or self._transport.is_closing()
 
     def _hand_over(self) -> None:
         """Hands over what one read has brought, in one piece: whoever passes it on then writes once."""
