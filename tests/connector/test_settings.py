@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kvlease.client.security import PLAIN
+from kvlease.client.security import PLAIN, Security
 from kvlease.connector.settings import Settings, SettingsError
 
 
@@ -93,5 +93,5 @@ def test_credentials_that_cannot_be_read_are_refused_at_the_start() -> None:
 def test_credentials_are_named_like_everything_else() -> None:
     settings = Settings.of({"kvlease_token": "flag"}, {"KVLEASE_TOKEN": "environment"})
 
-    assert settings.security.read().metadata == (("authorization", "Bearer flag"),)
+    assert settings.security == Security(token="flag")  # noqa: S106
     assert Settings.of({}, {}).security == PLAIN

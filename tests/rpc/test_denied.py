@@ -1,5 +1,6 @@
 """What nobody may do, with its status: a registry and a router that trust nobody, and callers of every kind."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import replace
@@ -9,7 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
-from kvlease.client import errors
+from kvlease.client import aio, errors, sync, types
 from kvlease.client.engine import EngineRegistryClient, EngineRouterClient
 from kvlease.client.security import Security
 from kvlease.registry import service as registry_service
@@ -159,6 +160,18 @@ async def test_an_engine_that_impersonates_another_is_denied(world: World) -> No
     await refused(errors.RoleDenied, other.router.publish_prefill(publish))
     grant = messages.grant(stolen, "l2", conversation=key())
     await refused(errors.SessionSecretWrong, world.p0.registry.grant_lease(grant))
+
+
+async def test_applications_show_their_certificate_from_threads_and_tasks(world: World) -> None:
+    registry = world.a.registry.address
+
+    def from_a_thread() -> list[types.Lease]:
+        with sync.Client(registry=registry, security=security("application-a")) as client:
+            return client.list_leases()
+
+    async with aio.Client(registry=registry, security=security("application-a")) as client:
+        assert [lease.lease_id for lease in await client.list_leases()] == ["l1"]
+    assert [lease.lease_id for lease in await asyncio.to_thread(from_a_thread)] == ["l1"]
 
 
 # -- another tenant's

@@ -75,6 +75,11 @@ class Security:
         """Options of its channels."""
         return (("grpc.ssl_target_name_override", self.server_name),) if self.server_name else ()
 
+    def check(self) -> None:
+        """Raises OSError for a file that cannot be read. Does nothing of gRPC's, which must not start before a fork."""
+        for file in self._files:
+            file.read_bytes()
+
     def read(self) -> Shown:
         """Reads the files. Raises OSError for one that cannot be read."""
         stamp = self.stamp()
@@ -88,12 +93,15 @@ class Security:
     def stamp(self) -> Stamp:
         """Tells the files' present state; one that is missing has none."""
         stamps: list[tuple[int, int, int]] = []
-        for file in (self.ca, self.cert, self.key, self.token_file):
+        for file in self._files:
             with contextlib.suppress(OSError):
-                if file:
-                    told = file.stat()
-                    stamps.append((told.st_mtime_ns, told.st_ino, told.st_size))
+                told = file.stat()
+                stamps.append((told.st_mtime_ns, told.st_ino, told.st_size))
         return tuple(stamps)
+
+    @property
+    def _files(self) -> list[Path]:
+        return [file for file in (self.ca, self.cert, self.key, self.token_file) if file]
 
 
 PLAIN = Security()

@@ -88,7 +88,7 @@ class Settings:
 def _security(given: Mapping[str, str]) -> Security:
     try:
         found = Security.of(given)
-        found.read()  # what is wrong now is better told at the start
+        found.check()  # what is wrong now is better told at the start
     except (OSError, ValueError) as error:
         raise SettingsError(f"{', '.join(name for name in given if given[name])}: {error}") from error
     return found

@@ -66,5 +66,5 @@ def security(given: argparse.Namespace, environment: Mapping[str, str] = os.envi
     if told.get("KVLEASE_CA") and not told.get("KVLEASE_CERT") and getattr(given, "tls_cert", None):
         told |= {"KVLEASE_CERT": str(given.tls_cert), "KVLEASE_KEY": str(given.tls_key)}
     found = Security.of(told)
-    found.read()  # what is wrong now is better told at the start
+    found.check()  # what is wrong now is better told at the start
     return found
