@@ -159,6 +159,7 @@ class Router(FakeServer):
     """Proves every ticket that says so in its signature."""
 
     def __init__(self) -> None:
+        self.prefill = router_pb2.PREFILL_STATE_PENDING
         super().__init__(
             "kvlease.v1.RoutingService",
             router_pb2,
@@ -176,4 +177,4 @@ class Router(FakeServer):
     def _resolve(self, request: Any, _: str) -> router_pb2.ResolveTicketResponse:
         if request.ticket.endswith(".forged"):
             raise errors.TicketForged("not one of ours")
-        return router_pb2.ResolveTicketResponse()
+        return router_pb2.ResolveTicketResponse(prefill_state=self.prefill)

@@ -10,6 +10,7 @@ from kvlease.connector import body
 from kvlease.connector.admission import admit, chain_of
 from kvlease.connector.settings import Settings
 from kvlease.connector.turn import Answer, Turn
+from kvlease.v1 import router_pb2
 from kvlease.v1.lease_pb2 import EngineRef, Handle, Lease
 from kvlease.v1.registry_pb2 import ReadOutcome
 from tests.connector.linked import Linked
@@ -263,6 +264,31 @@ def test_nobody_asks_for_a_request_that_has_gone(link: Link, registry: Registry)
 
     assert registry.wait_for("Heartbeat", len(registry.asked("Heartbeat")) + 2)
     assert len(registry.asked("ClaimLease")) <= calls
+
+
+def test_decode_waits_no_longer_for_a_prefill_that_the_router_knows_to_have_failed(link: Link, router: Router) -> None:
+    linked = link(DECODE).start()
+    asked = turn(linked, DECODE)
+    linked.link.ask(asked)
+    assert router.wait_for("ResolveTicket", 1)
+
+    router.prefill = router_pb2.PREFILL_STATE_FAILED  # which the registry was not told
+
+    linked.until(lambda: linked.link.answered)
+    assert asked.answer == Answer(miss="PREFILL_FAILED")
+
+
+def test_decode_waits_for_no_prefill_that_nobody_could_take_back(link: Link, router: Router) -> None:
+    linked = link(DECODE).start()
+    asked = turn(linked, DECODE)
+    linked.link.ask(asked)
+    assert router.wait_for("ResolveTicket", 1)
+
+    router.stop()
+
+    linked.until(lambda: linked.link.answered)
+    assert asked.answer is not None
+    assert asked.answer.claim is None
 
 
 def test_no_prefill_is_awaited_after_its_tickets_life(link: Link, registry: Registry) -> None:

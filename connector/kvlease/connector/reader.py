@@ -24,7 +24,7 @@ from kvlease.v1.registry_pb2 import (
     ReadOutcome,
     RenewClaimRequest,
 )
-from kvlease.v1.router_pb2 import ResolveTicketRequest
+from kvlease.v1.router_pb2 import PrefillState, ResolveTicketRequest
 
 log = structlog.get_logger()
 
@@ -107,8 +107,13 @@ class Reader:
             await self.finish(claiming.result()[0], ReadOutcome.READ_OUTCOME_NOT_NEEDED, 0)
 
     async def _prove(self, turn: Turn) -> None:
-        """Raises `errors.KvleaseError` unless the router signed the ticket, for this engine, and it is not over."""
-        await self._router.resolve_ticket(ResolveTicketRequest(ticket=turn.ticket, engine=self._engine))
+        """Raises `errors.KvleaseError` unless the router signed the ticket, for this engine, and it is not over.
+
+        Nor must it have been told that the prefill which *turn* waits for will not come.
+        """
+        said = await self._router.resolve_ticket(ResolveTicketRequest(ticket=turn.ticket, engine=self._engine))
+        if turn.source is Source.PREFILL and said.prefill_state == PrefillState.PREFILL_STATE_FAILED:
+            raise errors.PrefillFailed("the router knows that prefill failed", reason="PREFILL_FAILED")
 
     async def _claim(self, turn: Turn) -> tuple[Claim, Chain]:
         chain = turn.chain()
@@ -137,6 +142,7 @@ class Reader:
             except errors.PrefillPending:
                 if turn.answer is not None or self._clock() > give_up:
                     raise
+                await self._prove(turn)  # whoever gave prefill up may reach the router only, or not even that
                 continue
             claim = Claim(request.claim_id, response.lease, sent + seconds(response.ttl))
             self._renewals[claim.claim_id] = asyncio.create_task(self._renew(claim, seconds(response.ttl)))
