@@ -7,8 +7,9 @@ from kvlease.router.engine import Candidate, Engine, EngineKey, Layout, Load, Ro
 from kvlease.router.picker import Picker
 
 MODEL = "m"
-LAYOUT = Layout("0.29.0", "layout-a")
-OTHER_LAYOUT = Layout("0.32.0", "layout-a")
+LAYOUT = Layout("0.29.0", "layout-a", "k")
+OTHER_LAYOUT = Layout("0.32.0", "layout-a", "k")
+OTHER_KEY = Layout("0.29.0", "layout-a", "other")
 
 
 def engine(name: str, role: Role = Role.DECODE, **changes: Any) -> Engine:
@@ -22,7 +23,6 @@ def engine(name: str, role: Role = Role.DECODE, **changes: Any) -> Engine:
         "rank": 0,
         "ranks": 1,
         "layout": LAYOUT,
-        "digest_key": "k",
         "bidirectional": True,
         "total_blocks": 100,
         "healthy": True,

@@ -11,7 +11,7 @@ from kvlease.router.fleet import Fleet
 from kvlease.router.overload import Overload
 from kvlease.router.placement import Placement, Placer, Turn
 from kvlease.router.ticket import Terms
-from tests.router.engines import LAYOUT, MODEL, OTHER_LAYOUT, both, engine, key, picker, prefill
+from tests.router.engines import LAYOUT, MODEL, OTHER_KEY, OTHER_LAYOUT, both, engine, key, picker, prefill
 from tests.support.clock import FakeClock
 
 
@@ -111,9 +111,17 @@ def test_a_decode_engine_that_has_a_partner_is_preferred_at_like_load() -> None:
 
 
 def test_a_prefill_engine_that_can_read_what_is_held_is_preferred_at_like_load() -> None:
-    fleet = [prefill("p0", digest_key="other"), prefill("p1"), prefill("p2", bidirectional=False), engine("d0")]
+    fleet = [prefill("p0", layout=OTHER_KEY), prefill("p1"), prefill("p2", bidirectional=False), engine("d0")]
 
     assert names(placed(*fleet, holder="d0")) == ("p1", "d0")
+
+
+def test_engines_with_different_digest_keys_are_no_pair() -> None:
+    """While the key changes, each engine works with those that have changed it too, or have not yet."""
+    fleet = [prefill("p0", layout=OTHER_KEY), prefill("p1"), engine("d0", running=5), engine("d1", layout=OTHER_KEY)]
+
+    assert names(placed(*fleet)) == ("p0", "d1")
+    assert names(placed(prefill("p0", layout=OTHER_KEY), engine("d0"))) == ("", "d0")
 
 
 def test_no_decode_engine_is_no_engine() -> None:

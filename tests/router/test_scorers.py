@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kvlease.router import scorers
 from kvlease.router.engine import Candidate
-from tests.router.engines import LAYOUT, OTHER_LAYOUT, both, candidate, engine, prefill
+from tests.router.engines import LAYOUT, OTHER_KEY, OTHER_LAYOUT, both, candidate, engine, prefill
 
 CANDIDATES = st.lists(
     st.builds(
@@ -54,7 +54,7 @@ def test_a_decode_engine_scores_if_another_engine_can_prefill_for_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"bidirectional": False}, {"digest_key": "other"}, {"layout": OTHER_LAYOUT}], ids=lambda c: str(*c)
+    "changes", [{"bidirectional": False}, {"layout": OTHER_KEY}, {"layout": OTHER_LAYOUT}], ids=lambda c: str(*c)
 )
 def test_a_prefill_engine_scores_if_it_can_read_and_prove_what_is_kept(changes: dict[str, object]) -> None:
     score = scorers.by_reuse(engine("d0"))

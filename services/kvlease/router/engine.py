@@ -25,6 +25,8 @@ class Layout(NamedTuple):
 
     vllm_version: str
     kv_layout: str
+    digest_key: str
+    """Fingerprint of the key that proves prefixes: without the same one, what is read is proved to be nothing."""
 
 
 class Load(NamedTuple):
@@ -47,7 +49,6 @@ class Engine:
     rank: int
     ranks: int
     layout: Layout
-    digest_key: str
     bidirectional: bool
     total_blocks: int
     healthy: bool

@@ -35,11 +35,6 @@ def by_reuse(holder: Engine) -> Scorer:
     """Scores prefill engines: 1 where it can read and prove what *holder* keeps, else 0."""
 
     def reads(engine: Engine) -> bool:
-        return (
-            engine.bidirectional
-            and holder.bidirectional
-            and engine.layout == holder.layout
-            and engine.digest_key == holder.digest_key
-        )
+        return engine.bidirectional and holder.bidirectional and engine.layout == holder.layout
 
     return lambda candidates: [float(reads(candidate.engine)) for candidate in candidates]
