@@ -99,6 +99,7 @@ FAR = [
 ]
 
 
+NO_MATCH = Probe("m", first=turn(leased=0), second=turn(miss_reason="NO_MATCH"))
 LOST = replace(DECODE, ref=replace(DECODE.ref, engine_id="gone"), healthy=False, silent=9.5)
 WARNINGS = [
     (survey(PREFILL, DECODE, LOST), "engines", "gone has been silent for 9.5s"),
@@ -107,6 +108,7 @@ WARNINGS = [
     (survey(PREFILL, replace(DECODE, connector_version="2")), "versions", "connectors differ: 1, 2"),
     (survey(*FAR), "keys", "default"),
     (survey(PREFILL, replace(DECODE, leased_blocks=490)), "budget", "490 of the 500"),
+    (survey(PREFILL, replace(DECODE, retention_budget_blocks=20), tickets=(turn(),)), "budget", "600 tokens were seen"),
     (survey(pace=Pace(theirs=0.5, ours=1.0, doubt=0.01)), "clocks", "took 0.50 s for 1.00 s"),
     (survey(tickets=(turn(miss_reason="WAIT_OVER"),) * 3), "turns", "3 of the last 3"),
     (survey(tickets=(turn(reused_tokens=200),) * 6), "histories", "6 of the last 6"),
@@ -147,3 +149,10 @@ def test_what_follows_from_a_registry_that_is_down_is_not_told_again() -> None:
     down = (Service("registry", "registry:1", "refused"), *SERVICES[1:])
 
     assert [finding.subject for finding in found(Level.FAIL, Survey(services=down))] == ["registry"]
+
+
+def test_keys_that_differ_are_not_taken_for_a_template() -> None:
+    surveyed = survey(replace(PREFILL, digest_key_id="other"), DECODE, probes=(NO_MATCH,))
+
+    assert [failure.subject for failure in found(Level.FAIL, surveyed)] == ["keys", "trial"]
+    assert not found(Level.WARN, surveyed)

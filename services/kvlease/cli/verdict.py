@@ -7,10 +7,13 @@ from types import MappingProxyType
 from kvlease.cli.output import length
 from kvlease.client.types import Engine, Ticket, TicketState
 
+_SHORT = 10.0  # seconds that any lease lives
+
 REUSED, PARTLY, NOT_REUSED, UNKNOWN = "reused", "partly reused", "not reused", "not known"
 
-_WAIT = "give it more time (KVLEASE_WAIT of the engine), or find out why registry or router are slow: `kvlease doctor`"
-_REACH = "see whether the engine reaches registry and router: its log, and `kvlease doctor`"
+_WAIT = "give it more time (KVLEASE_WAIT of the engine), or find out why registry or router are slow to answer it"
+_REACH = "see the engine's log: KVLEASE_REGISTRY and KVLEASE_ROUTER must be reachable from where it runs"
+_FLAG = 'start it with "bidirectional_kv_xfer": true in kv_connector_extra_config'
 _SAME = "send the earlier messages exactly as they were, the assistant's included: what was changed cannot be reused"
 
 REASONS: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -55,6 +58,8 @@ REASONS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "the read from decode failed",
             "see prefill's log; is decode's side channel (VLLM_NIXL_SIDE_CHANNEL_HOST) reachable from prefill?",
         ),
+        "NOT_BIDIRECTIONAL": ("the prefill engine does not read KV back", _FLAG),
+        "PREFILL_FAILED": ("prefill failed, and decode computed the prompt", "see prefill's log"),
         "READ_LATE": ("the read took longer than its claim", "see why reads are slow: network, or UCX's choice of it"),
         "READ_GIVEN_UP": ("the scheduler went on without the read", "see prefill's log"),
         "NOT_READ": ("the request ended before anything was read", ""),
@@ -87,7 +92,7 @@ def judge(turn: Ticket, before: Ticket | None, engines: Mapping[str, Engine]) ->
     if report.reused_tokens:
         return _reused(turn, had)
     if report.miss_reason:
-        return _missed(turn, before, report.miss_reason, had)
+        return _missed(turn, before, engines, report.miss_reason, had)
     return _silent(turn, engines)
 
 
@@ -99,34 +104,42 @@ def _reused(turn: Ticket, had: int) -> Verdict:
     return Verdict(PARTLY, why, _SAME)
 
 
-def _missed(turn: Ticket, before: Ticket | None, reason: str, had: int) -> Verdict:
+def _missed(turn: Ticket, before: Ticket | None, engines: Mapping[str, Engine], reason: str, had: int) -> Verdict:
     why, advice = REASONS.get(reason, (f"the engine says {reason}", ""))
     if reason == "NO_LEASE":
-        why, advice = _no_lease(turn, before)
+        why, advice = _no_lease(turn, before, engines)
     if reason == "FOUND_LOCALLY" or (turn.leased_tokens and had >= turn.leased_tokens):
         return Verdict(REUSED, why, advice)
     return Verdict(NOT_REUSED, why, advice)
 
 
-def _no_lease(turn: Ticket, before: Ticket | None) -> tuple[str, str]:
+def _no_lease(turn: Ticket, before: Ticket | None, engines: Mapping[str, Engine]) -> tuple[str, str]:
     if turn.leased_tokens:
         return "the lease went away between routing and prefill", ""
     if before is None:
         return "nothing was kept: the first turn, or the first that this router knows of", ""
-    silence = length(before.age - turn.age)
+    silence = before.age - turn.age
+    told = f"nothing was kept {length(silence)} after the turn before: "
     if before.state is not TicketState.COMPLETED:
-        return f"nothing was kept: the turn before it, {silence} earlier, is {before.state}", ""
-    why = (
-        f"nothing was kept any more, {silence} after the turn before: nobody renewed the lease, or memory was needed, "
-        "or the conversation was ended, or its engine is gone"
+        return f"{told}that is {before.state}", ""
+    decode = engines.get(before.terms.decode.engine_id)
+    if decode is not None and not decode.bidirectional:
+        return f"{told}{decode.ref.engine_id} keeps nothing", _FLAG
+    if silence < _SHORT:
+        return (
+            f"{told}no lease lives so short: the engine had no room for it, or it was ended or revoked",
+            "see BUDGET in `kvlease engines`: it must hold whole conversations, in blocks; and decode's log",
+        )
+    return (
+        f"{told}nobody renewed the lease, or it was ended or revoked, memory was needed, or its engine is gone",
+        "hold the conversation while tools run (`client.conversation()`); `kvlease watch` tells what happens",
     )
-    return why, "hold the conversation while tools run (`client.conversation()`); `kvlease watch` tells what happens"
 
 
 def _about_decode_only(turn: Ticket) -> str:
     if "registry" in turn.decision:
-        return "see why the router does not reach the registry: `kvlease doctor`"
-    return "see whether a prefill engine of the same version and layout is there: `kvlease doctor`"
+        return "see the router's log: its --registry must be reachable from where it runs"
+    return "see whether a prefill engine of the same version and layout is there, with `kvlease doctor --no-requests`"
 
 
 def _without_report(turn: Ticket) -> Verdict:
@@ -139,6 +152,5 @@ def _silent(turn: Ticket, engines: Mapping[str, Engine]) -> Verdict:
     """Judges a turn of which prefill did not even ask what there is."""
     prefill = engines.get(turn.terms.prefill.engine_id) if turn.terms.prefill else None
     if prefill is not None and not prefill.bidirectional:
-        advice = 'start it with "bidirectional_kv_xfer": true in kv_connector_extra_config'
-        return Verdict(NOT_REUSED, f"{prefill.ref.engine_id} does not read KV back", advice)
+        return Verdict(NOT_REUSED, f"{prefill.ref.engine_id} does not read KV back", _FLAG)
     return Verdict(NOT_REUSED, "prefill did not ask for it", "see prefill's log")

@@ -122,18 +122,22 @@ def keys(survey: Survey) -> Iterator[Finding]:
 
 def budgets(survey: Survey) -> Iterator[Finding]:
     """Decode engines may keep something, and have room for it."""
+    longest = max((turn.report.prompt_tokens for turn in survey.tickets if turn.report), default=0)
     for engine in survey.of(EngineRole.DECODE):
         name, budget = engine.ref.engine_id, engine.retention_budget_blocks
+        room = budget * engine.block_size
+        kept = f"{name} keeps {engine.leased_blocks} of the {budget} blocks ({room:,} tokens) that it may"
         if not budget:
             advice = "start the registry with a --retention above 0"
             yield fail("budget", f"{name} may keep nothing: its retention budget is 0 blocks", advice)
+        elif room < longest:
+            advice = "more KV memory for decode, or a larger --retention of the registry"
+            yield warn("budget", f"{kept}; prompts of {longest:,} tokens were seen, which do not fit", advice)
         elif engine.leased_blocks >= _FULL * budget:
-            what = (
-                f"{name} keeps {engine.leased_blocks} of the {budget} blocks that it may: idle conversations go early"
-            )
-            yield warn("budget", what, "more decode memory, a larger --retention of the registry, or a shorter ttl")
+            advice = "more KV memory for decode, a larger --retention of the registry, or a shorter ttl"
+            yield warn("budget", f"{kept}: idle conversations go early", advice)
         else:
-            yield ok("budget", f"{name} keeps {engine.leased_blocks} of {budget} blocks")
+            yield ok("budget", kept)
 
 
 def reach(survey: Survey) -> Iterator[Finding]:

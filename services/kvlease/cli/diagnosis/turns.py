@@ -63,6 +63,8 @@ def probes(survey: Survey) -> Iterator[Finding]:
             yield ok("trial", f"a second turn with {probe.model} was reused: {_told(probe.second)}")
         elif verdict.outcome == NOT_REUSED and not _no_match(probe.second):
             yield fail("trial", f"a second turn with {probe.model} was not reused: {verdict.why}", verdict.advice)
+        elif len({engine.digest_key_id for engine in survey.engines}) > 1:
+            yield fail("trial", f"a second turn with {probe.model} was not reused", "see what is said of keys here")
         else:
             yield _partial(probe, probe.first, probe.second)
 
