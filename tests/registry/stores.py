@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from collections.abc import Sequence
 from itertools import count
 
 from kvlease.registry.memory import MemoryStore
@@ -80,17 +81,26 @@ class RedisWorlds:
         """Sets what time it is for the scripts."""
         self._client.set(f"{{{prefix}}}:clock", repr(now))
 
-    def store(self, prefix: str, rules: Rules, clock: FakeClock) -> RedisStore:
-        """Makes one registry's store."""
+    def store(
+        self,
+        prefix: str,
+        rules: Rules,
+        clock: FakeClock,
+        *,
+        urls: Sequence[str] = (),
+        timeout: float = TIMEOUT,
+        slack: float = math.inf,
+    ) -> RedisStore:
+        """Makes one registry's store, here or elsewhere."""
         store = RedisStore(
-            Where(urls=[self._server.url], prefix=prefix, timeout=TIMEOUT),
+            Where(urls=urls or [self._server.url], prefix=prefix, timeout=timeout),
             rules,
             build(rules, self._value, clock=TOLD_TIME),
             clock=clock,
             sleep=clock.sleep,
             token=lambda: f"token{next(self._names)}",
             watch_limit=WATCH_LIMIT,
-            reckoning=Reckoning(slack=math.inf),
+            reckoning=Reckoning(slack),
         )
         self._stores.append(store)
         return store

@@ -65,6 +65,7 @@ class Reach:
         self._connecting: asyncio.Task[Reached] | None = None
         self._moved: tuple[str, int] | None = None
         self._tried = 0
+        self._starting = True
 
     async def start(self) -> None:
         """Connects to the first server that will do. Raises StoreUnreachable, with what the last one was like."""
@@ -118,7 +119,7 @@ class Reach:
         reached = await self._reached()
         sent = self._monotonic()
         answer = await self._evaluate(reached.link, script, encoded, more)
-        if answer[0] == b"Forgotten":  # the server lost everything and is the same
+        if answer[0] in {b"Forgotten", b"OtherRules"}:  # it lost everything and is the same, or others have taken over
             await self._arrive(reached, over="")
             sent = self._monotonic()
             answer = await self._evaluate(reached.link, script, encoded, more)
@@ -152,11 +153,9 @@ class Reach:
         if self._now:
             await _close(self._now)
             self._now = None
-        url = self._urls[self._tried % len(self._urls)]
-        at, self._moved = self._moved, None
         try:
             async with asyncio.timeout(self._timeout):
-                self._now = await self._open(url, at)
+                self._now = await self._find()
         except (TimeoutError, RedisError, OSError, StoreUnreachable) as error:
             self._tried += 1
             if isinstance(error, StoreUnreachable):
@@ -164,6 +163,15 @@ class Reach:
             raise StoreUnreachable(str(error) or "the store does not answer") from error
         log.info("store reached", boot=self._now.boot_id)
         return self._now
+
+    async def _find(self) -> Reached:
+        """Opens the next address, or the one that a server of a cluster names in its stead."""
+        url = self._urls[self._tried % len(self._urls)]
+        at, self._moved = self._moved, None
+        try:
+            return await self._open(url, at)
+        except MovedError as moved:
+            return await self._open(url, (moved.host, moved.port))
 
     async def _open(self, url: str, at: tuple[str, int] | None) -> Reached:
         connected, hearing = connection(url, at), connection(url, at)
@@ -190,11 +198,12 @@ class Reach:
 
     async def _arrive(self, reached: Reached, *, over: str) -> str:
         """Makes sure that there is a life of the deployment on this server, other than `over`; returns its boot id."""
-        args = {"run_id": reached.run_id, "rules": self._scripts.rules, "new_id": self._token(), "over": over}
-        told, boot, *_ = await self._evaluate(reached.link, self._scripts.arrive, json.dumps(args), ())
+        args = {"run_id": reached.run_id, "new_id": self._token(), "over": over, "starting": self._starting}
+        told, *arrived = await self._evaluate(reached.link, self._scripts.arrive, json.dumps(args), ())
         if told:
-            raise Unfit(f"other registries use {self._base} with other settings or another version")
-        boot_id: str = boot.decode()
+            raise Unfit("a registry with other settings, or of another version, has taken the store over")
+        self._starting = False
+        boot_id: str = arrived[0].decode()
         self._adopt(boot_id)
         return boot_id
 

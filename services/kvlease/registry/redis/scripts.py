@@ -32,8 +32,6 @@ class Scripts:
 
     arrive: Script
     operations: Mapping[str, Script]
-    rules: str
-    """Tells these rules from others, and this layout of what is stored from others."""
 
 
 def build(rules: Rules, policy: str, *, clock: str = SERVER_TIME) -> Scripts:
@@ -44,11 +42,14 @@ def build(rules: Rules, policy: str, *, clock: str = SERVER_TIME) -> Scripts:
     lua = files(__package__) / "lua"
     head = _head(rules, policy, clock)
     body = "\n".join((lua / f"{part}.lua").read_text() for part in PARTS)
-    operations = {
-        file.name.removesuffix(".lua"): _script(head, body, file.read_text()) for file in (lua / "operations").iterdir()
-    }
-    layout = sha256("".join(x.text for x in operations.values()).encode()).hexdigest()
-    return Scripts(_script(head, (lua / "arrive.lua").read_text()), operations, layout)
+    files_of = sorted((lua / "operations").iterdir(), key=lambda file: file.name)
+    operations = {file.name.removesuffix(".lua"): file.read_text() for file in files_of}
+    all_of_it = "".join((head, body, *operations.values()))
+    head += f"local RULES = '{sha256(all_of_it.encode()).hexdigest()}'\n"  # tells these from others, or older ones
+    return Scripts(
+        _script(head, (lua / "arrive.lua").read_text()),
+        {name: _script(head, body, operation) for name, operation in operations.items()},
+    )
 
 
 def _head(rules: Rules, policy: str, clock: str) -> str:

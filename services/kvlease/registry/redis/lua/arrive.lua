@@ -1,6 +1,6 @@
--- Begins a life of the deployment if there is none, if it lived on another server, if its rules were others and no
--- engine is there, or if the caller knows that it must end (`over` is its boot id). The old one's keys are left to
--- expire. Gives the boot id, or what is in the way.
+-- Begins a life of the deployment if there is none, if it lived on another server, if the caller knows that it must end
+-- (`over` is its boot id), or if its rules are others and the caller is only starting: the last to start decides. The
+-- old one's keys are left to expire. Gives the boot id and the time.
 
 local call = redis.call
 local BASE = KEYS[1]
@@ -9,12 +9,10 @@ local now = clock()
 local boot = call('GET', BASE .. ':boot')
 boot = boot and cmsgpack.unpack(boot)
 
-local function used() return call('EXISTS', BASE .. ':' .. boot.id .. ':i:') == 1 end
-
-if boot and boot.rules ~= args.rules and used() then return {'OtherRules', boot.id} end
-if not boot or boot.run_id ~= args.run_id or boot.rules ~= args.rules or boot.id == args.over then
+if boot and boot.rules ~= RULES and not args.starting then return {'OtherRules'} end
+if not boot or boot.run_id ~= args.run_id or boot.rules ~= RULES or boot.id == args.over then
   boot = {
-    id = args.new_id, run_id = args.run_id, rules = args.rules, now = now, quiet_until = now + rules.claim,
+    id = args.new_id, run_id = args.run_id, rules = RULES, now = now, quiet_until = now + rules.claim,
     rejoin_until = now + rules.hold, stood_from = now, stood_to = now, seq = 0, told = 0,
   }
   call('SET', BASE .. ':boot', cmsgpack.pack(boot), 'PX', KEEP)

@@ -8,6 +8,7 @@ local args = cjson.decode(ARGV[1])
 local boot = call('GET', BASE .. ':boot')
 if not boot then return {'Forgotten'} end
 boot = cmsgpack.unpack(boot)
+if boot.rules ~= RULES then return {'OtherRules'} end
 local AT = BASE .. ':' .. boot.id .. ':'
 
 local books, lists, writes = {}, {}, {}
