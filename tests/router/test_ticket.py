@@ -93,7 +93,7 @@ def test_a_very_long_text_is_refused_unread() -> None:
 def test_what_a_key_signed_that_is_no_terms_is_forged() -> None:
     body = b"kvt1.____"  # decodes to bytes that are no message
     with pytest.raises(TicketForged):
-        KEY.open((body + b"." + _sign(KEY._macs[0], body)).decode())
+        KEY.open((body + b"." + _sign(KEY._secrets[0], body)).decode())
 
 
 def test_the_terms_can_be_read_without_the_key() -> None:

@@ -1,6 +1,5 @@
 """Routes turns: who holds the conversation, which engines, a ticket."""
 
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -9,6 +8,7 @@ from kvlease.router.engine import EngineKey
 from kvlease.router.errors import ModelNotFound, NoEngine, RequestIdTaken
 from kvlease.router.fleet import Fleet
 from kvlease.router.holdings import Holding, Holdings
+from kvlease.router.names import Names
 from kvlease.router.placement import Placement, Placer, Turn
 from kvlease.router.record import Decision, Record
 from kvlease.router.roster import Roster
@@ -52,6 +52,7 @@ class Router:
         self._tickets = tickets
         self._dispatched = dispatched
         self._key = key
+        self._names = Names()
         self._lifetime = lifetime
         self._clock = clock
 
@@ -94,7 +95,7 @@ class Router:
 
     def _issue(self, ask: Ask, holding: Holding, placement: Placement) -> tuple[Record, Decision]:
         terms = Terms(
-            ticket_id=secrets.token_hex(16),
+            ticket_id=self._names.take(),
             tenant=ask.tenant,
             conversation_id=ask.conversation_id,
             prefill=placement.prefill.key if placement.prefill else None,

@@ -5,6 +5,7 @@ Anyone may read the terms; only a holder of the key can make them or prove them.
 
 import base64
 import hmac
+from binascii import b2a_base64
 from dataclasses import dataclass
 
 from google.protobuf.message import DecodeError
@@ -18,6 +19,7 @@ PREFIX = "kvt1."
 SIGNATURE_BYTES = 16
 MAX_LENGTH = 8192  # three names of engines and conversations at their longest, in base64, with room to spare
 MIN_KEY_BYTES = 16
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +42,12 @@ class TicketKey:
         """Signs with *secret*, and proves what any of them signed. Raises ValueError for one that could be guessed."""
         if any(len(each) < MIN_KEY_BYTES for each in (secret, *others)):
             raise ValueError(f"a ticket key has at least {MIN_KEY_BYTES} bytes")
-        self._macs = [hmac.new(each, digestmod="sha256") for each in (secret, *others)]
+        self._secrets = (secret, *others)
 
     def seal(self, terms: Terms) -> str:
         """Returns the terms as a ticket."""
         body = PREFIX.encode() + _encode(to_proto(terms).SerializeToString())
-        return (body + b"." + _sign(self._macs[0], body)).decode()
+        return (body + b"." + _sign(self._secrets[0], body)).decode()
 
     def open(self, ticket: str) -> Terms:
         """Returns what the ticket says. Raises TicketForged for a text that none of the secrets signed."""
@@ -53,7 +55,7 @@ class TicketKey:
             raise TicketForged
         body, _, signature = ticket.encode().rpartition(b".")
         # Texts are compared, not what they decode to: a second spelling of a signature is not the one we gave.
-        if not any(hmac.compare_digest(signature, _sign(mac, body)) for mac in self._macs):
+        if not any(hmac.compare_digest(signature, _sign(each, body)) for each in self._secrets):
             raise TicketForged
         try:
             return from_proto(router_pb2.TicketTerms.FromString(_decode(body[len(PREFIX) :])))
@@ -87,14 +89,12 @@ def from_proto(terms: router_pb2.TicketTerms) -> Terms:
     )
 
 
-def _sign(keyed: hmac.HMAC, body: bytes) -> bytes:
-    mac = keyed.copy()
-    mac.update(body)
-    return _encode(mac.digest()[:SIGNATURE_BYTES])
+def _sign(secret: bytes, body: bytes) -> bytes:
+    return _encode(hmac.digest(secret, body, "sha256")[:SIGNATURE_BYTES])
 
 
 def _encode(data: bytes) -> bytes:
-    return base64.urlsafe_b64encode(data).rstrip(b"=")
+    return b2a_base64(data, newline=False).translate(_URL_SAFE).rstrip(b"=")
 
 
 def _decode(text: bytes) -> bytes:
