@@ -172,6 +172,7 @@ def test_nothing_is_kept_of_a_request_that_has_lost_its_kv(blocks: int, computed
     ("farm", "request_", "said", "ending"),
     [
         (Farm(DECODE), answered(40, 24), terms(), Ending.STOPPED),
+        (Farm(DECODE), answered(100, 28), terms(), Ending.STOPPED),
         (Farm(DECODE), answered(output=0), terms(), Ending.ABORTED),
         (Farm(DECODE), answered(), terms(conversation=""), Ending.STOPPED),
         (Farm(DECODE, Settings.of({}, {})), answered(), terms(), Ending.STOPPED),
@@ -179,7 +180,16 @@ def test_nothing_is_kept_of_a_request_that_has_lost_its_kv(blocks: int, computed
         (Farm(PREFILL, connected=False), answered(), terms(), Ending.STOPPED),
         (Farm(PREFILL), answered(), terms(), Ending.ABORTED),
     ],
-    ids=["below threshold", "no answer", "no conversation", "one way", "no registry", "no registry", "prefill aborted"],
+    ids=[
+        "below threshold",
+        "below a stride",
+        "no answer",
+        "no conversation",
+        "one way",
+        "no registry",
+        "no registry",
+        "prefill aborted",
+    ],
 )
 def test_what_nobody_could_read_is_not_kept(farm: Farm, request_: Request, said: TicketTerms, ending: Ending) -> None:
     assert farm.reap(request_, said, ending) is None

@@ -10,6 +10,7 @@ from kvlease.connector.admission import chain_of
 from kvlease.connector.clock import Clock
 from kvlease.connector.link import Link
 from kvlease.connector.owner import Owner
+from kvlease.connector.prefix import STRIDE
 from kvlease.connector.retention import Retention
 from kvlease.connector.settings import Settings
 from kvlease.connector.turn import Source, Turn
@@ -101,8 +102,8 @@ class Harvest:
         return request.num_tokens - 1 if request.num_output_tokens else 0
 
     def _least(self, turn: Turn) -> int:
-        """Returns how few tokens are kept: for a later turn, no fewer than are worth reading."""
-        return max(1, self._settings.recompute_threshold) if turn.keeps == LeaseKind.LEASE_KIND_DECODE else 1
+        """Returns how few tokens are kept: for a later turn, no fewer than are worth reading, and can be claimed."""
+        return max(STRIDE, self._settings.recompute_threshold) if turn.keeps == LeaseKind.LEASE_KIND_DECODE else 1
 
     def _filler(self, turn: Turn, request: Any, groups: Sequence[Sequence[int]]) -> Callable[[GrantLeaseRequest], None]:
         """Returns what adds the digests and the body: too long for the scheduling loop."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import aiohttp
 
+from kvlease.connector.prefix import STRIDE
 from kvlease.sim.conversations.client import Gateway
 from kvlease.sim.conversations.history import History
 from kvlease.sim.conversations.plan import Plan, turns_of
@@ -61,7 +62,8 @@ class Driver:
             self._tell(record)
             if record.outcome is Outcome.OK:
                 history.answered(asked, text, called=turn.tools)
-                left = record.total_tokens - 1, record.ended
+                kept = record.total_tokens - 1
+                left = (kept if kept >= STRIDE else 0), record.ended  # less is kept by nobody
             await self._think(turn.think)
         if self._plan.end:
             await gateway.end(name)
