@@ -24,13 +24,14 @@ from tests.faults.verdict import Verdict, judge
 from tests.faults.world import Size, World
 
 SETTLE = 100.0  # seconds: leases of which nobody heard the end expire, and blocks of hung reads leave quarantine
+TTL = 60.0  # seconds that leases live
 WARM = 10.0  # seconds without faults at the beginning
 COOL = 8.0  # seconds without new faults at the end
 ENGINE = ("--blocks", "16384", "--token-time", "20ms", "--log-format", "json")
 
 
 async def soak(
-    plan: Plan, size: Size, logs: Path, acts: Sequence[Act] = ALL, *, gap: float = 6.0, warm: float = WARM
+    plan: Plan, size: Size, logs: Path, acts: Sequence[Act] = ALL, *, gap: float = 8.0, warm: float = WARM
 ) -> Verdict:
     """Runs *plan* on such engines while *acts* are done to them, waits for all to be freed, and judges."""
     world = World(size, logs)
@@ -94,7 +95,8 @@ def main() -> int:
     )
     logs = given.logs or Path(tempfile.mkdtemp(prefix="kvlease-soak-"))
     logs.mkdir(parents=True, exist_ok=True)
-    verdict = asyncio.run(soak(plan, Size(given.prefill, given.decode, ENGINE, given.wait), logs))
+    size = Size(given.prefill, given.decode, ENGINE, TTL, given.wait)
+    verdict = asyncio.run(soak(plan, size, logs))
     print(json.dumps(verdict.figures, indent=2), f"logs: {logs}", sep="\n")  # noqa: T201
     print("soak:", f"broken: {'; '.join(verdict.broken)}" if verdict.broken else "ok")  # noqa: T201
     return int(bool(verdict.broken))

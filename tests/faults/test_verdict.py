@@ -4,7 +4,7 @@ import pytest
 
 from kvlease.sim.conversations.record import Outcome, Record
 from tests.faults.troubles import Trouble
-from tests.faults.verdict import judge
+from tests.faults.verdict import ENOUGH, REUSE_LATE, judge
 
 CRASH = Trouble("crash", "decode-0", 10.0, 12.0)
 
@@ -49,3 +49,15 @@ def test_reuse_must_be_back_two_heartbeats_after_a_fault() -> None:
 
     assert broken(turn(), late) == ["reuse not back two heartbeats after faults"]
     assert broken(turn(), soon) == []
+
+
+def test_reuse_must_be_back_after_each_fault_and_not_only_on_the_whole() -> None:
+    again = Trouble("freeze", "decode-0", 30.0, 40.0)
+    good = [turn(since=13.0, begun=20.0) for _ in range(200)]
+    bad = [turn(since=43.0, begun=50.0, cached=n % 2 * 100) for n in range(ENOUGH)]
+
+    def rules(*records: Record) -> list[str]:
+        return list(judge([turn(), *records], [CRASH, again], wrong_in_engines=0, held={}).broken)
+
+    assert rules(*good, *bad) == [REUSE_LATE]
+    assert rules(*good, *bad[1:]) == []

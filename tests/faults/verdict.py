@@ -10,7 +10,9 @@ from tests.faults.world import HEARTBEAT
 
 CUTTING = {"crash", "errors"}
 """Faults that break an answer which has begun: nobody can take its words back."""
-LEVEL = 0.9  # of the reuse before the first fault
+LEVEL = 0.9  # of the reuse before the first fault, after all faults together
+LEAST = 0.75  # of it after each fault that was followed by so many turns as to say something
+ENOUGH = 20  # turns
 REUSE_LATE = "reuse not back two heartbeats after faults"
 
 
@@ -27,16 +29,21 @@ def judge(
 ) -> Verdict:
     """Judges a run: the turns, what was done meanwhile, and what the engines saw and still hold."""
     unexplained = [r for r in records if r.outcome is Outcome.CUT and not _explained(r, troubles)]
-    before, after = _calm_reuse(records, troubles)
+    first, *later = _calm(records, troubles)
+    before, after = reuse(first), reuse(record for turns in later for record in turns)
+    each = [share for turns in later if len(turns) >= ENOUGH and (share := reuse(turns)) is not None]
     figures = summary(records) | {
         "faults": len(troubles),
         "wrong_in_engines": wrong_in_engines,
         "cut_unexplained": len(unexplained),
-        "reuse_before_faults": before,
-        "reuse_two_heartbeats_after_faults": after,
+        "reuse_before_faults": _rounded(before),
+        "reuse_two_heartbeats_after_faults": _rounded(after),
+        "reuse_least_after_a_fault": _rounded(min(each, default=None)),
+        "faults_followed_by_enough_turns": len(each),
         "leaked": dict(held),
     }
-    back = after is None or before is None or after >= LEVEL * before
+    level = before or 0.0
+    back = (after is None or after >= LEVEL * level) and all(share >= LEAST * level for share in each)
     rules = {
         "a wrong answer": figures["wrong"] + wrong_in_engines,
         "a hung request": figures["hung"],
@@ -54,15 +61,14 @@ def _explained(record: Record, troubles: Sequence[Trouble]) -> bool:
     return any(t.kind in CUTTING and t.begun <= record.ended and record.begun <= t.ended for t in troubles)
 
 
-def _calm_reuse(records: Sequence[Record], troubles: Sequence[Trouble]) -> tuple[float | None, float | None]:
-    """Returns what was reused of KV made and asked for before the first fault, and between faults."""
+def _calm(records: Sequence[Record], troubles: Sequence[Trouble]) -> list[list[Record]]:
+    """Returns the turns on KV made and asked for before the first fault, and from two heartbeats after each on."""
     ends = [0.0, *(trouble.ended + 2 * HEARTBEAT for trouble in troubles)]
     begins = [*(trouble.begun for trouble in troubles), float("inf")]
-    calm = list(zip(ends, begins, strict=True))
-    inside = [
-        [r for r in records if r.reusable and start <= r.reusable_since and r.ended <= end] for start, end in calm
+    return [
+        [r for r in records if r.reusable and start <= r.reusable_since and r.ended <= end]
+        for start, end in zip(ends, begins, strict=True)
     ]
-    return _rounded(reuse(inside[0])), _rounded(reuse(record for turns in inside[1:] for record in turns))
 
 
 def _rounded(share: float | None) -> float | None:

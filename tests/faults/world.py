@@ -21,8 +21,6 @@ from kvlease.local.process import Process
 GRACE = 5.0  # seconds
 READY_WITHIN = 60.0  # seconds
 HEARTBEAT = 1.0  # seconds; the registry's default
-# Leases of conversations whose end was not heard, as in an outage, are over soon enough to see that they are.
-REGISTRY = ("--answered-ttl", "30s", "--tools-ttl", "45s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +28,8 @@ class Size:
     """How many engines, and what they are told.
 
     Attributes:
+        ttl: Seconds that leases live: those of conversations whose end was not heard, as in an outage, are to be over
+            soon enough to see that they are.
         wait: Seconds that a request may wait for each of the control plane's answers. The default of 50 ms is for
             machines that do not run everything at once on few cores.
     """
@@ -37,6 +37,7 @@ class Size:
     prefill: int = 2
     decode: int = 4
     engine: Sequence[str] = ()
+    ttl: float = 30.0
     wait: float = 1.0
 
 
@@ -62,8 +63,9 @@ class World:
             for role, count in (("prefill", size.prefill), ("decode", size.decode))
             for n in range(count)
         ]
+        ttl = written(size.ttl)
         commands = {
-            "registry": _service("registry", registry, *REGISTRY),
+            "registry": _service("registry", registry, "--answered-ttl", ttl, "--tools-ttl", ttl),
             "router": _service("router", router, "--registry", registry, "--wait", written(size.wait)),
             "gateway": _service(
                 *("gateway", gateway, "--router", router, "--registry", registry),
