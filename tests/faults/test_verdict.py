@@ -53,7 +53,7 @@ def test_reuse_must_be_back_two_heartbeats_after_a_fault() -> None:
 
 def test_reuse_must_be_back_after_each_fault_and_not_only_on_the_whole() -> None:
     again = Trouble("freeze", "decode-0", 30.0, 40.0)
-    good = [turn(since=13.0, begun=20.0) for _ in range(200)]
+    good = [turn(since=14.5, begun=20.0) for _ in range(200)]
     bad = [turn(since=43.0, begun=50.0, cached=n % 2 * 100) for n in range(ENOUGH)]
 
     def rules(*records: Record) -> list[str]:
