@@ -13,6 +13,8 @@ import httpx
 import pytest
 
 from kvlease.cli.screen import pool
+from kvlease.client.sync import Client
+from kvlease.client.testing import FakeRegistry, FakeRouter
 from kvlease.client.types import EngineLoad
 from tests.cli.records import engine
 from tests.support.sim_stack import SimStack, running
@@ -37,11 +39,27 @@ def test_a_pool_is_a_bar(free: int, leased: int, drawn: str) -> None:
 
 
 def test_what_is_out_of_reach_is_said(run: Run, capsys: Capture) -> None:
-    assert run("top", "--gateway", "http://127.0.0.1:1", "--registry", "127.0.0.1:1", "--timeout", "200ms") == 0
+    nowhere = "127.0.0.1:1"
+    places = ("--gateway", f"http://{nowhere}", "--registry", nowhere, "--router", nowhere)
+
+    assert run("top", *places, "--timeout", "200ms") == 0
 
     said = capsys.readouterr().out
     assert "no figures from http://127.0.0.1:1/metrics" in said
-    assert "no registry answers at 127.0.0.1:1" in said
+    assert "no registry or router answers at 127.0.0.1:1" in said
+
+
+def test_without_a_gateway_the_router_tells(
+    run: Run, registry: FakeRegistry, router: FakeRouter, capsys: Capture
+) -> None:
+    with Client(registry=registry.address, router=router.address) as client:
+        client.complete(client.route("model", conversation_id="c", prompt_tokens=100).ticket)
+
+    assert run("top", "--gateway", "http://127.0.0.1:1", "--timeout", "10s") == 0
+
+    said = capsys.readouterr().out
+    assert "requests  1 " in said
+    assert "computed 100 tokens" in said
 
 
 def test_a_gateway_without_a_scheme_is_wrong_usage(run: Run) -> None:

@@ -1,12 +1,14 @@
 """What a gateway counted, and what happened meanwhile."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
-from kvlease.cli.traffic import Counters, between, quantile
+from kvlease.cli.traffic import Counters, between, of_tickets, quantile
 from kvlease.gateway.metrics import Metrics
 from kvlease.v1 import lease_pb2
+from tests.cli.test_verdict import TURN, turn
 from tests.support.clock import FakeClock
 
 
@@ -73,3 +75,12 @@ def test_a_quantile_lies_within_its_bucket(buckets: dict[float, float], share: f
 def test_what_is_no_exposition_is_refused() -> None:
     with pytest.raises(ValueError, match="html"):
         Counters.of("<html>not what you want</html>")
+
+
+def test_without_a_gateway_the_routers_turns_of_the_last_minute_tell() -> None:
+    traffic = of_tickets([turn(reused=500), turn(miss="NO_LEASE"), replace(TURN, age=90.0)], 60.0)
+
+    assert traffic.requests == 2
+    assert traffic.tokens == {"reused": 500, "local": 0, "computed": 700}
+    assert traffic.misses == {"NO_LEASE": 1}
+    assert traffic.ttft_median is None

@@ -1,11 +1,14 @@
 """A turn without a gateway: both legs, one ticket, and what happens when something fails."""
 
 import asyncio
+import re
+import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
+import kvlease.client
 from kvlease.client import aio, sync
 from kvlease.client.chat import Answer
 from kvlease.client.errors import (
@@ -285,3 +288,16 @@ async def test_a_thread_may_leave_early(stack: Stack) -> None:
 
     await asyncio.to_thread(leave)
     assert len(await stack.called("CancelTicket")) == 1
+
+
+def test_without_an_http_client_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "httpx2", None)
+    monkeypatch.delitem(sys.modules, "kvlease.client.chat")
+    monkeypatch.delattr(kvlease.client, "chat")
+
+    with (
+        sync.Client(registry="127.0.0.1:1") as client,
+        client.conversation("c") as conversation,
+        pytest.raises(ImportError, match=re.escape("kvlease[client]")),
+    ):
+        conversation.chat(MESSAGES, model=MODEL)

@@ -18,7 +18,7 @@ _MOST_MISSES = 6
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """What is shown. An error is shown instead of what it kept from being seen."""
+    """What is shown, and what kept the rest from being seen. Without a gateway's figures *traffic* is the router's."""
 
     engines: Sequence[Engine] = ()
     traffic: Traffic | None = None
@@ -29,7 +29,8 @@ class Glance:
 def frame(glance: Glance, *, title: str) -> RenderableType:
     """Draws it."""
     parts: list[RenderableType] = [Text(title, style="bold")]
-    parts += [_error(glance.traffic_error)] if glance.traffic is None else _traffic(glance.traffic)
+    parts += [_error(glance.traffic_error)] if glance.traffic_error else []
+    parts += _traffic(glance.traffic) if glance.traffic else []
     parts += [Text(), _error(glance.engines_error) if glance.engines_error else _engines(glance.engines)]
     if glance.traffic is not None and glance.traffic.misses:
         parts += [Text(), _misses(glance.traffic)]

@@ -10,7 +10,7 @@ from kvlease.cli import web
 from kvlease.cli.command import OK, Subparsers, add_connection, advise, connect
 from kvlease.cli.command import add_parser as add
 from kvlease.cli.output import print_json
-from kvlease.cli.traffic import Counters, Traffic, between
+from kvlease.cli.traffic import Counters, Traffic, between, of_tickets
 from kvlease.client.errors import KvleaseError
 from kvlease.client.sync import Client
 from kvlease.rpc.options import length
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kvlease.cli.screen import Glance
 
 WINDOW = 60.0  # seconds over which traffic is counted
+TICKETS = 1000  # that a router lists at once
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -34,7 +35,7 @@ def add_parser(subparsers: Subparsers) -> None:
     web.add_gateway(parser)
     parser.add_argument("--interval", type=length, default=1.0, metavar="TIME", help="between two looks; default 1s")
     parser.add_argument("--once", action="store_true", help="look once; so also where the output is no terminal")
-    add_connection(parser, "registry")
+    add_connection(parser, "registry", "router")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -78,8 +79,16 @@ class Look:
             answer = self._http.get(url).raise_for_status()
             counted = Counters.of(answer.text)
         except (httpx2.HTTPError, ValueError) as error:
-            return None, f"no figures from {url}: {str(error) or type(error).__name__}"
+            told = f"no figures from {url}: {str(error) or type(error).__name__}"
+            return self._of_router(), told
         return self._since(time.monotonic(), counted), ""
+
+    def _of_router(self) -> Traffic | None:
+        """Tells of turns without a gateway's help, as far as the router remembers them."""
+        try:
+            return of_tickets(self._client.list_tickets(limit=TICKETS, timeout=self._args.timeout), WINDOW)
+        except KvleaseError:
+            return None
 
     def _since(self, now: float, counted: Counters) -> Traffic:
         """Compares with what was counted at most a window ago; the first time, with nothing."""

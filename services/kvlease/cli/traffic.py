@@ -1,9 +1,11 @@
-"""What a gateway counts, and what happened between two looks at it. Pure."""
+"""What a gateway counts, and what happened between two looks at it; or what a router remembers. Pure."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
+
+from kvlease.client.types import Ticket, TicketState
 
 _PREFIX = "kvlease_gateway_"
 KeyT = TypeVar("KeyT")
@@ -80,6 +82,21 @@ def between(old: Counters, new: Counters, seconds: float) -> Traffic:
         ttft_median=quantile(first_bytes, 0.5),
         ttft_p95=quantile(first_bytes, 0.95),
     )
+
+
+def of_tickets(tickets: Iterable[Ticket], within: float) -> Traffic:
+    """Says what a router's turns of the last seconds tell, where no gateway counts."""
+    recent = [ticket for ticket in tickets if ticket.age <= within]
+    tokens: dict[str, float] = {}
+    misses: dict[str, float] = {}
+    for report in (ticket.report for ticket in recent if ticket.report):
+        _add(tokens, "reused", report.reused_tokens)
+        _add(tokens, "local", report.local_tokens)
+        _add(tokens, "computed", report.computed_tokens)
+        if report.miss_reason:
+            _add(misses, report.miss_reason, 1)
+    under_way = sum(ticket.state in (TicketState.ROUTED, TicketState.PREFILLED) for ticket in recent)
+    return Traffic(within, len(recent), under_way, tokens, misses, ttft_median=None, ttft_p95=None)
 
 
 def quantile(buckets: Mapping[float, float], share: float) -> float | None:
