@@ -1,0 +1,100 @@
+"""What docs/security.md says to do works as printed, but for the ports."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from ssl import create_default_context
+
+from kvlease.local.ports import free
+from kvlease.rpc import keys
+from tests.docs.blocks import blocks
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "security.md"
+ENVIRONMENT = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+WITHIN = 60.0  # seconds; four processes on a busy machine
+
+
+def placed(text: str, registry: int, router: int, gateway: int) -> str:
+    """Puts ports of this run where the page has the default ones."""
+    calls = f"--registry 127.0.0.1:{registry}"
+    for command, options in (
+        ("kvlease-registry", f"--listen 127.0.0.1:{registry}"),
+        ("kvlease-router", f"--listen 127.0.0.1:{router} {calls}"),
+        ("kvlease-gateway", f"--listen 127.0.0.1:{gateway} --router 127.0.0.1:{router} {calls}"),
+        ("kvlease engines", calls),
+    ):
+        text = text.replace(command, f"{command} {options}")
+    return text.replace("localhost:8440", f"localhost:{gateway}")
+
+
+@contextmanager
+def shell(script: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """Runs a script with all that it starts; ends it all."""
+    running = subprocess.Popen(
+        ["bash", "-c", f"{script}\nwait"],
+        cwd=folder,
+        env=ENVIRONMENT,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield running
+    finally:
+        os.killpg(running.pid, signal.SIGKILL)
+        running.communicate()
+
+
+def test_it_can_be_turned_on_as_told(tmp_path: Path) -> None:
+    first, second, *_ = [block.text for block in blocks(PAGE) if block.language == "sh"]
+    ports = free(3)
+    with shell(placed(first, *ports), tmp_path) as running:
+        assert running.stderr is not None
+        token = re.search(r"kvk_\S+", running.stderr.readline())
+        assert token is not None
+        wait_for(f"https://localhost:{ports[2]}/metrics", tmp_path / "certs" / "ca.pem")
+
+        shown = ENVIRONMENT | {"API_KEY": token[0]}
+        script = placed(second, *ports).replace("curl ", "curl -sf ")
+        done = subprocess.run(
+            ["bash", "-ec", script],
+            cwd=tmp_path,
+            env=shown,
+            capture_output=True,
+            text=True,
+            timeout=WITHIN,
+            check=False,
+        )
+
+    assert done.returncode == 0, done.stderr
+    assert "ENGINE" in done.stdout
+    assert '"object":"list"' in done.stdout
+
+
+def test_the_keys_file_is_one() -> None:
+    (text,) = [block.text for block in blocks(PAGE) if block.language == "toml"]
+
+    known = keys.parse(text, "keys.toml")
+
+    assert known.limits_of("team-a").concurrent == 200
+    assert known.limits_of("other").rate == 5.0
+
+
+def wait_for(url: str, ca: Path) -> None:
+    """Waits until a server with a certificate of that authority answers."""
+    ends = time.monotonic() + WITHIN
+    while True:
+        try:
+            with urllib.request.urlopen(url, context=create_default_context(cafile=ca), timeout=5):  # noqa: S310
+                return
+        except (urllib.error.URLError, ConnectionError):
+            assert time.monotonic() < ends, f"{url} does not answer"
+            time.sleep(0.1)
