@@ -206,6 +206,27 @@ async def test_whoever_leaves_early_takes_the_turn_back(client: aio.Client, stac
     await stack.decode.received[0].left.wait()
 
 
+async def test_closing_the_client_takes_back_what_nobody_reads_to_its_end(stack: Stack) -> None:
+    async with stack.client() as client, client.conversation("c") as conversation:
+        answer = conversation.chat(MESSAGES, model=MODEL)
+        await anext(answer)
+
+    assert len(await stack.called("CancelTicket")) == 1
+
+
+async def test_connections_are_kept_for_the_next_turn(client: aio.Client, stack: Stack) -> None:
+    await ask(client)
+    await ask(client)
+
+    assert [received.connection for received in stack.decode.received] == [1, 1]
+
+
+async def test_a_connection_that_breaks_after_the_last_word_breaks_nothing(client: aio.Client, stack: Stack) -> None:
+    stack.decode.next(pieces(*events({}, ["Hello"], chat=True), then=Drop))
+
+    assert (await ask(client)).text == "Hello"
+
+
 async def test_a_deadline_ends_the_turn(client: aio.Client, stack: Stack) -> None:
     stack.decode.gate.clear()
 

@@ -7,11 +7,13 @@ Without a router, a decode engine that was there a moment ago computes the promp
 import asyncio
 import json
 import logging
+import socket
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Coroutine, Mapping, Sequence
 from contextlib import aclosing, suppress
 from http import HTTPStatus
 from typing import Any, Protocol, TypeVar
+from weakref import WeakSet
 
 import httpx2
 
@@ -39,6 +41,12 @@ CANCEL_PAUSE = 0.5
 LAST_WORDS = 2.0
 # vLLM closes a connection that was idle for 5 s; ours go first, so that few requests meet a closing one.
 _LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=3.0)
+# A host that is gone without a word is noticed within half a minute.
+_KEEPALIVE = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)] + [
+    (socket.IPPROTO_TCP, getattr(socket, name), value)
+    for name, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
+    if hasattr(socket, name)  # not everywhere
+]
 _BYTES_PER_TOKEN = 4
 
 log = logging.getLogger(__name__)
@@ -75,14 +83,17 @@ class Engines:
         """The decode engine that answered last, by model."""
         self.http = httpx2.AsyncClient(
             timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT),
-            limits=_LIMITS,
+            transport=httpx2.AsyncHTTPTransport(limits=_LIMITS, socket_options=_KEEPALIVE),
             trust_env=False,  # a proxy set for the internet is no way to engines
         )
         self._tasks: set[asyncio.Task[None]] = set()
+        self._open: WeakSet[Answer] = WeakSet()
 
     def serve(self, ask: Ask) -> "Answer":
         """Begins a turn."""
-        return Answer(self, ask)
+        answer = Answer(self, ask)
+        self._open.add(answer)
+        return answer
 
     def later(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Runs *work*, which must not raise; nobody need wait for it."""
@@ -92,7 +103,10 @@ class Engines:
         return task
 
     async def close(self) -> None:
-        """Gives last words a moment, and closes all connections."""
+        """Takes back turns that nobody reads to their end, gives last words a moment, and closes all connections."""
+        for answer in list(self._open):
+            with suppress(RuntimeError):  # it is being read: its reader hears of the connection's end
+                await answer.aclose()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=LAST_WORDS)
         for task in self._tasks:
@@ -103,7 +117,7 @@ class Engines:
 class Answer(AsyncIterator[Chunk]):
     """A turn's answer: to be iterated over once, and read when that is over.
 
-    Nothing is sent before the first chunk is asked for. Whoever leaves early closes it, or lets go of it: then both
+    Nothing is sent before the first chunk is asked for. Whoever leaves early closes it, or later the client: then both
     engines drop the request.
     """
 
@@ -225,13 +239,13 @@ class Answer(AsyncIterator[Chunk]):
         response = await _before(deadline, self._post(endpoint, request_id, body))
         try:
             stream, events = response.aiter_bytes(), Events()
-            with suppress(StopAsyncIteration):
-                while not self._gathered.done:
-                    for event in events.feed(await _before(deadline, anext(stream))):
-                        if chunk := self._gathered.add(event):
-                            yield chunk
+            while data := await _before(deadline, anext(stream, b"")):
+                for event in events.feed(data):
+                    if chunk := self._gathered.add(event):
+                        yield chunk
         except httpx2.TransportError as error:
-            raise AnswerBroken(f"the answer of {endpoint.engine.engine_id} broke off: {error!r}") from error
+            if not self._gathered.done:
+                raise AnswerBroken(f"the answer of {endpoint.engine.engine_id} broke off: {error!r}") from error
         finally:
             await response.aclose()
         if not (self._gathered.ended and self._gathered.finish_reasons):
