@@ -9,7 +9,7 @@ local TOOLS_CALLED = 2
 local sessions, leases, claims, conversations = book('s'), book('l'), book('c'), book('k')
 local turns, tenants, gone, engines, learned = book('t'), book('n'), book('g'), book('e'), book('v')
 
-local ledger = {now = boot.now, changes = {}, touched = {}}
+local ledger = {now = boot.now, changes = {}, touched = {}, moved = false}
 local acts, armed = {}, {}
 
 -- A refusal, with what its exception is made from.
@@ -30,7 +30,7 @@ local function run_timer(when, member)
   local act, key = string.match(member, '^(%S+) (.*)$')
   armed[member] = nil
   leave(timetable(), member)
-  ledger.now = math.max(ledger.now, when)
+  ledger.now, ledger.moved = math.max(ledger.now, when), true
   acts[act](key)
 end
 

@@ -38,7 +38,8 @@ local function tell()
   end
 end
 
-local function run(operate)
+-- What only `looks` writes nothing, unless something was due.
+local function run(operate, looks)
   ledger.advance(math.max(clock(), boot.now))
   local answer = {pcall(operate)}
   local done = table.remove(answer, 1)
@@ -50,8 +51,10 @@ local function run(operate)
   else
     table.insert(answer, 1, '')
   end
-  tell()
-  save()
+  if not looks or ledger.moved then
+    tell()
+    save()
+  end
   table.insert(answer, 2, exact(ledger.now))
   table.insert(answer, 3, boot.id)
   return answer

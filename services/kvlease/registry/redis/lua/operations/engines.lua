@@ -1,1 +1,1 @@
-return run(function() return shown.engines(args.model, args.include_lost) end)
+return run(function() return shown.engines(args.model, args.include_lost) end, true)

@@ -1,1 +1,1 @@
-return run(function() return shown.existing(args.wanted), exact(boot.told) end)
+return run(function() return shown.existing(args.wanted), exact(boot.told) end, true)

@@ -7,4 +7,4 @@ return run(function()
     end
   end
   return located
-end)
+end, true)
