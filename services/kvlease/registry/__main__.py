@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     configure(LogFormat(given.log_format), debug=given.debug)
     try:
         settings = settings_from(given)
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         parser.error(str(error))
     try:
         uvloop.run(serve(settings))
@@ -68,7 +68,7 @@ async def serve(settings: Settings) -> None:
 
 
 def settings_from(given: argparse.Namespace) -> Settings:
-    """Returns the settings. Raises ValueError for what cannot be."""
+    """Returns the settings. Raises ValueError for what cannot be, OSError for files that cannot be read."""
     return Settings(
         listen=given.listen,
         store=given.store,

@@ -33,18 +33,21 @@ def add_protection(parser: argparse.ArgumentParser, *, http: bool = False) -> No
 
 
 def protection(given: argparse.Namespace) -> Protection:
-    """Returns what is asked of callers. Raises ValueError for what makes no sense."""
+    """Returns what is asked of callers. Raises ValueError for what makes no sense, and OSError for missing files."""
     client_ca: Path | None = getattr(given, "client_ca", None)
     if (given.tls_cert is None) != (given.tls_key is None):
         raise ValueError("--tls-cert and --tls-key belong together: give both")
     if client_ca and not given.tls_cert:
         raise ValueError("--client-ca needs --tls-cert: certificates are shown only where all is encrypted")
-    return Protection(
+    found = Protection(
         tls=Tls(cert=given.tls_cert, key=given.tls_key, client_ca=client_ca) if given.tls_cert else None,
         keys_file=given.keys,
         insecure=given.insecure,
         reflection=getattr(given, "reflection", True),
     )
+    found.credentials()  # what is wrong now is better told at the start
+    found.guard()
+    return found
 
 
 def add_security(parser: argparse.ArgumentParser) -> None:
@@ -66,5 +69,5 @@ def security(given: argparse.Namespace, environment: Mapping[str, str] = os.envi
     if told.get("KVLEASE_CA") and not told.get("KVLEASE_CERT") and getattr(given, "tls_cert", None):
         told |= {"KVLEASE_CERT": str(given.tls_cert), "KVLEASE_KEY": str(given.tls_key)}
     found = Security.of(told)
-    found.check()  # what is wrong now is better told at the start
+    found.check()  # likewise
     return found

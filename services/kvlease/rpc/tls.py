@@ -68,8 +68,12 @@ def _read(tls: Tls) -> grpc.ServerCertificateConfiguration:
 
 
 def _check(tls: Tls) -> None:
-    """Raises OSError for what gRPC would take and then fail every handshake with."""
-    trial = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    trial.load_cert_chain(tls.cert, tls.key)
-    if tls.client_ca:
-        trial.load_verify_locations(tls.client_ca)
+    """Raises OSError or ValueError for what gRPC would take and then fail every handshake with."""
+    trial, files = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), f"{tls.cert}, {tls.key}"
+    try:
+        trial.load_cert_chain(tls.cert, tls.key)
+        if tls.client_ca:
+            files = str(tls.client_ca)
+            trial.load_verify_locations(tls.client_ca)
+    except ssl.SSLError as error:  # which names no file
+        raise ValueError(f"{files}: {error.reason or error}") from error
