@@ -26,7 +26,7 @@ _SSE = _HEAD % b"text/event-stream; charset=utf-8" + b"transfer-encoding: chunke
 def _event(delta: dict[str, str], finish: str | None = None) -> bytes:
     choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
     chunk = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": MODEL, "choices": [choice]}
-    return _chunked(b"data: %b\n\n" % json.dumps(chunk).encode())
+    return _chunked(b"data: %b\n\n" % json.dumps(chunk, separators=(",", ":")).encode())  # as vLLM writes it
 
 
 def _chunked(data: bytes) -> bytes:

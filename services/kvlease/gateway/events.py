@@ -12,6 +12,8 @@ from typing import Any
 import msgspec
 
 _BOUNDARY = re.compile(rb"\r\n\r\n|\n\n|\n\r\n|\r\r")
+_ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
+_MARKS = (b'"finish_reason":"', b'"finish_reason": "', b"[DONE]", b'data: {"error"', b'data:{"error"')
 _NEWLINES = 2  # of an event of one line
 _FINISH = re.compile(rb'"finish_reason"\s*:\s*"([^"]*)"')
 _DATA = re.compile(rb"^data:[ ]?(.*?)\r?$", re.MULTILINE)
@@ -54,17 +56,16 @@ class EventStream:
         events, self._partial = _cut(self._partial + data)
         if self.stage is Stage.FLOWING and not _marked(events):
             return events
-        passed = b""
-        for event in split(events):
-            opening = self.stage is Stage.OPENING
-            self._follow(event)
-            if self.stage is Stage.FLOWING or (opening and self.stage is Stage.ENDING):
-                passed += self._held
-                self._held = b""
-            if self.stage is Stage.FLOWING:
-                passed += event
-            else:
-                self._held += event
+        passed, at = b"", 0
+        while at < len(events):
+            if self.stage is Stage.FLOWING and (plain := _plain(events, at)) > at:
+                passed, at = passed + events[at:plain], plain
+                continue
+            if self.stage in (Stage.ENDING, Stage.FAILED):
+                self._held += events[at:]
+                break
+            end = _end(events, at)
+            passed, at = passed + self._take(events[at:end]), end
         return passed
 
     def open(self) -> bytes:
@@ -80,9 +81,19 @@ class EventStream:
         rest, self._held, self._partial = self._held + self._partial, b"", b""
         return rest
 
+    def _take(self, event: bytes) -> bytes:
+        """Takes one event; returns what may pass now."""
+        opening = self.stage is Stage.OPENING
+        self._follow(event)
+        passed = b""
+        if self.stage is Stage.FLOWING or (opening and self.stage is Stage.ENDING):
+            passed, self._held = self._held, b""
+        if self.stage is Stage.FLOWING:
+            return passed + event
+        self._held += event
+        return passed
+
     def _follow(self, event: bytes) -> None:
-        if self.stage in (Stage.ENDING, Stage.FAILED):
-            return
         reasons = _FINISH.findall(event)
         self.finish_reasons.update(reason.decode() for reason in reasons)
         self._open_choices -= len(reasons)
@@ -146,16 +157,31 @@ def _marked(data: bytes) -> bool:
     In a JSON string every quote has a backslash before it, so none of these can be part of what a model wrote; but for
     "[DONE]", which is looked at more closely.
     """
-    return (
-        b'"finish_reason":"' in data
-        or b'"finish_reason": "' in data
-        or b"[DONE]" in data
-        or b'data: {"error"' in data
-        or b'data:{"error"' in data
+    finish, spaced, done, error, packed = (
+        _MARKS  # written out: this is asked of every event that is not of the usual form
     )
+    return finish in data or spaced in data or done in data or error in data or packed in data
+
+
+def _plain(events: bytes, start: int) -> int:
+    """Returns where the first event from *start* on begins in which anything may be of interest."""
+    found = [at for mark in _MARKS if (at := events.find(mark, start)) >= 0]
+    return _last_end(events, start, min(found)) if found else len(events)
+
+
+def _end(events: bytes, start: int) -> int:
+    """Returns where the event that begins at *start* ends."""
+    boundary = _BOUNDARY.search(events, start)
+    return boundary.end() if boundary else len(events)
+
+
+def _last_end(data: bytes, start: int, stop: int) -> int:
+    """Returns where the last event ends that is whole before *stop*; *start* if none is."""
+    ends = [at + len(mark) for mark in _ENDS if (at := data.rfind(mark, start, stop)) >= 0]
+    return max(ends, default=start)
 
 
 def _cut(data: bytes) -> tuple[bytes, bytes]:
     """Cuts behind the last whole event."""
-    end = max(data.rfind(mark) + len(mark) if mark in data else 0 for mark in (b"\n\n", b"\n\r\n", b"\r\r"))
+    end = _last_end(data, 0, len(data))
     return data[:end], data[end:]
