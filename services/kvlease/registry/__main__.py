@@ -14,7 +14,7 @@ from kvlease.registry.rules import Rules, Timing
 from kvlease.registry.service import create
 from kvlease.registry.settings import Settings
 from kvlease.registry.stores import VALUES
-from kvlease.rpc import Server
+from kvlease.rpc import Server, collector
 from kvlease.rpc.logging import LogFormat, configure
 from kvlease.rpc.options import add_protection, length, protection
 
@@ -63,6 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 async def serve(settings: Settings) -> None:
     """Serves until a signal comes, then drains."""
     async with create(settings) as service, Server(settings.listen, [service], settings.protection) as server:
+        collector.settle()
         ready = f"ready registry {server.address}"  # scripts wait for it
         await server.serve_until_signal(settings.grace, lambda: log.info(ready))
 

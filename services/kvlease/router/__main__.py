@@ -15,7 +15,7 @@ from kvlease.client.lengths import written
 from kvlease.router.overload import Overload
 from kvlease.router.service import create
 from kvlease.router.settings import Settings
-from kvlease.rpc import Server
+from kvlease.rpc import Server, collector
 from kvlease.rpc.logging import LogFormat, configure
 from kvlease.rpc.options import add_protection, add_security, length, protection, security
 
@@ -44,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 async def serve(settings: Settings) -> None:
     """Serves until a signal comes, then drains."""
     async with create(settings) as service, Server(settings.listen, [service], settings.protection) as server:
+        collector.settle()
         ready = f"ready router {server.address}"  # scripts wait for it
         await server.serve_until_signal(settings.grace, lambda: log.info(ready, registry=settings.registry))
 
