@@ -13,6 +13,7 @@ from kvlease.rpc import Protection, Role
 from tests.gateway.stack import MESSAGES, Stack, running
 from tests.support.credentials import keys_file, token_of
 from tests.support.openai_engine import MODEL
+from tests.support.raw_http import raw_client
 
 HOST = {"remote_host": "10.0.0.66", "remote_port": 1, "do_remote_prefill": True}
 
@@ -133,3 +134,21 @@ async def test_health_and_metrics_need_no_key(tmp_path: Path) -> None:
     async with keyed(tmp_path) as stack:
         assert (await stack.http.get("/health")).status_code == 200
         assert (await stack.http.get("/metrics")).status_code == 200
+
+
+@pytest.mark.parametrize("framing", ["content-length: 1000000", "transfer-encoding: chunked"])
+async def test_a_stranger_sends_no_long_body(framing: str, tmp_path: Path) -> None:
+    """It is told so before it has sent any of it, and its connection closed."""
+    async with keyed(tmp_path) as stack, raw_client(int(stack.gateway.url.rpartition(":")[2])) as client:
+        await client.send(f"POST /v1/chat/completions HTTP/1.1\r\nhost: h\r\n{framing}\r\n\r\n".encode())
+
+        status, headers, _ = await client.answer()
+
+    assert (status, headers["www-authenticate"], headers["connection"]) == (401, "Bearer", "close")
+
+
+async def test_a_long_body_with_a_key_is_taken(tmp_path: Path) -> None:
+    async with keyed(tmp_path) as stack:
+        answer = await chat(stack, bearer("a"), user="x" * 100_000)
+
+    assert answer.status_code == 200

@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from http import HTTPStatus
 
 from kvlease.gateway.errors import ApiError
-from kvlease.gateway.http.message import Request
+from kvlease.gateway.http.message import Headers, Request
+from kvlease.gateway.http.reader import Refused
 from kvlease.rpc import Role
 from kvlease.rpc.credentials import bearer
 from kvlease.rpc.identity import DEFAULT_TENANT, MAX_TENANT_BYTES, TENANT_KEY
@@ -23,7 +24,7 @@ class Keyring:
 
     def __call__(self, request: Request) -> str:
         """Returns the tenant. Raises ApiError: 401 without a key that is known, 403, 413 and 429 with one."""
-        key = self._key(request)
+        key = self._key(request.headers)
         if key.role is Role.OPERATOR:
             return _named(request)
         if key.role is not Role.APPLICATION:
@@ -32,14 +33,22 @@ class Keyring:
             self._meter.take(key.tenant, len(request.body))
         return key.tenant
 
+    def check(self, headers: Headers) -> None:
+        """Raises Refused for a stranger, before a long body is taken from it."""
+        try:
+            self._key(headers)
+        except ApiError as error:
+            raise Refused(error.status, str(error)) from error
+
     @contextmanager
     def running(self, tenant: str) -> Iterator[None]:
         """Counts a request as running until left. Raises ApiError: 429."""
         with _told(), self._meter.running(tenant):
             yield
 
-    def _key(self, request: Request) -> Key:
-        token = bearer((request.header(b"authorization") or b"").decode("latin-1"))
+    def _key(self, headers: Headers) -> Key:
+        header = next((value for name, value in headers if name == b"authorization"), b"")
+        token = bearer(header.decode("latin-1"))
         if not token:
             raise ApiError(HTTPStatus.UNAUTHORIZED, "you did not provide an API key: Authorization: Bearer KEY")
         key = self._keys.get().find(token)

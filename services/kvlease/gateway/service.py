@@ -101,7 +101,7 @@ async def assemble(
     page = StatusPage(engines, registry, plane.metrics, told)
     app = App(plane, registry, in_flight, told, page)
     tls, look_at_certificate = https(settings.protection.tls) if settings.protection.tls else (None, lambda: None)
-    server = Server(app, refuse=refuse, limits=settings.limits, clock=clock)
+    server = Server(app, refuse=refuse, limits=settings.limits, clock=clock, check=told.check)
 
     async def sweep() -> None:
         server.sweep()

@@ -4,7 +4,7 @@ import time
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
-from kvlease.gateway.http.message import Request
+from kvlease.gateway.http.message import Headers, Request
 from kvlease.gateway.keyring import Keyring
 from kvlease.rpc import Protection, keys
 from kvlease.rpc.limits import Meter
@@ -16,6 +16,9 @@ class Tenancy(Protocol):
     def __call__(self, request: Request) -> str:
         """Returns the tenant that a request is from. Raises ApiError for one that may not ask."""
 
+    def check(self, headers: Headers) -> None:
+        """Raises Refused for a stranger, before a long body is taken from it."""
+
     def running(self, tenant: str) -> AbstractContextManager[None]:
         """Counts a tenant's request as running until left. Raises ApiError for one too many."""
 
@@ -26,6 +29,9 @@ class Trusting:
     def __call__(self, request: Request) -> str:
         del request
         return "default"
+
+    def check(self, headers: Headers) -> None:
+        pass
 
     def running(self, tenant: str) -> AbstractContextManager[None]:
         del tenant

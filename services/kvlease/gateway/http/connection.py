@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias, cast
 import structlog
 
 from kvlease.gateway.http.limits import Limits
-from kvlease.gateway.http.message import Request
+from kvlease.gateway.http.message import Headers, Request
 from kvlease.gateway.http.reader import Incoming, Refused, RequestReader
 from kvlease.gateway.http.reply import Reply
 from kvlease.gateway.http.sockets import keep_alive
@@ -30,6 +30,7 @@ class Host(Protocol):
     refuse: Refuse
     limits: Limits
     clock: Callable[[], float]
+    check: Callable[[Headers], None]
     draining: bool
 
     def joined(self, connection: "ServerConnection") -> bool:
@@ -183,7 +184,7 @@ class ServerConnection(asyncio.Protocol):
 
     def _next_request(self) -> None:
         self._state = State.READING
-        self._reader = RequestReader(self._host.limits, on_expect=self._expect)
+        self._reader = RequestReader(self._host.limits, on_expect=self._expect, check=self._host.check)
 
     def _wait(self, seconds: float) -> None:
         self.deadline = self._host.clock() + seconds

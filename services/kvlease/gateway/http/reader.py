@@ -11,6 +11,8 @@ from kvlease.gateway.http.message import Headers, Request
 
 _VERSIONS = ("1.1", "1.0")
 _UPGRADE = frozenset({b"upgrade", b"http2-settings", b"connection"})
+FREE_BODY = 64 * 1024
+"""Bytes of a body that are taken from whoever connects."""
 
 
 class Refused(Exception):
@@ -30,17 +32,27 @@ class Incoming:
     keep_alive: bool
 
 
+def anybody(_: Headers) -> None:
+    """Lets everybody send long bodies."""
+
+
 class RequestReader:
     """Reads one request. Make another for the next one only once this one is answered."""
 
-    def __init__(self, limits: Limits, *, on_expect: Callable[[], None]) -> None:
-        """Calls *on_expect* when the client waits for leave to send its body."""
+    def __init__(
+        self, limits: Limits, *, on_expect: Callable[[], None], check: Callable[[Headers], None] = anybody
+    ) -> None:
+        """Calls *on_expect* when the client waits for leave to send its body.
+
+        *check* is asked before a long one is taken, and may raise Refused.
+        """
         self.begun = False
         """Whether anything of the request has come."""
         self.surplus = False
         """Whether something came behind the request."""
         self._limits = limits
         self._on_expect = on_expect
+        self._check = check
         self._complete: Incoming | None = None
         self._restart()
 
@@ -121,12 +133,17 @@ class RequestReader:
             raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "this is no proxy")
         self._upgrading = self._parser.should_upgrade()
         self._check_head(len(self._url) + sum(len(name) + len(value) + 4 for name, value in self._headers))
-        expects = False
+        expects = long = False
         for name, value in self._headers:
             if name == b"content-length":
                 self._check_body(int(value))
+                long = int(value) > FREE_BODY
+            elif name == b"transfer-encoding":
+                long = True
             elif name == b"expect":
                 expects = value.lower() == b"100-continue"
+        if long:
+            self._check(self._headers)
         if expects and not self._upgrading:
             self._on_expect()
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 from kvlease.gateway.http.connection import Handler, Refuse, ServerConnection
 from kvlease.gateway.http.limits import Limits
+from kvlease.gateway.http.message import Headers
+from kvlease.gateway.http.reader import anybody
 
 _BACKLOG = 4096
 _HANDSHAKE = 10.0  # seconds
@@ -16,8 +18,18 @@ _GOODBYE = 2.0  # seconds for a client to close its half of an encrypted connect
 class Server:
     """Serves one handler. `sweep` is to be called every second or so; nothing here waits by itself."""
 
-    def __init__(self, handler: Handler, *, refuse: Refuse, limits: Limits, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        handler: Handler,
+        *,
+        refuse: Refuse,
+        limits: Limits,
+        clock: Callable[[], float],
+        check: Callable[[Headers], None] = anybody,
+    ) -> None:
+        """Asks *check* by a request's headers before it takes a long body; it may raise Refused."""
         self.handler = handler
+        self.check = check
         self.refuse = refuse
         self.limits = limits
         self.clock = clock
