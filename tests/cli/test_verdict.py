@@ -61,6 +61,7 @@ def test_less_than_was_kept_is_partial_and_says_from_where_the_prompt_differs() 
 
 def test_what_prefill_had_itself_is_reuse() -> None:
     assert judge(turn(local=500, miss="FOUND_LOCALLY"), None, {}).outcome == REUSED
+    assert judge(turn(local=480, miss="BELOW_THRESHOLD"), None, {}).outcome == REUSED
 
 
 def test_a_first_turn_has_nothing_to_reuse() -> None:

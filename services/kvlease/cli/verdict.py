@@ -108,6 +108,8 @@ def _missed(turn: Ticket, before: Ticket | None, engines: Mapping[str, Engine], 
     why, advice = REASONS.get(reason, (f"the engine says {reason}", ""))
     if reason == "NO_LEASE":
         why, advice = _no_lease(turn, before, engines)
+    if reason == "BELOW_THRESHOLD" and had:
+        return Verdict(REUSED, f"prefill's own prefix cache had {had} tokens, and the rest is not worth a read")
     if reason == "FOUND_LOCALLY" or (turn.leased_tokens and had >= turn.leased_tokens):
         return Verdict(REUSED, why, advice)
     return Verdict(NOT_REUSED, why, advice)
