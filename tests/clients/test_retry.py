@@ -1,7 +1,7 @@
 import pytest
 
 from kvlease.client import errors
-from kvlease.client.errors import EXCEPTIONS, Draining, KvleaseError, NoEngine, Unavailable
+from kvlease.client.errors import EXCEPTIONS, Draining, KvleaseError, NoEngine, StoreUnreachable, Unavailable
 from kvlease.client.retry import LONGEST_PAUSE, Attempts
 from tests.support.clock import FakeClock
 
@@ -10,7 +10,7 @@ def attempts(clock: FakeClock, timeout: float = 10.0, chance: float = 1.0) -> At
     return Attempts(timeout, clock=clock, chance=lambda: chance)
 
 
-@pytest.mark.parametrize("kind", set(EXCEPTIONS.values()) - {Unavailable, Draining})
+@pytest.mark.parametrize("kind", set(EXCEPTIONS.values()) - {Unavailable, Draining, StoreUnreachable})
 def test_what_a_server_decided_stands(kind: type[KvleaseError]) -> None:
     assert attempts(FakeClock()).pause(kind()) is None
 
@@ -20,7 +20,7 @@ def test_no_engine_is_unavailable_but_decided() -> None:
     assert attempts(FakeClock()).pause(NoEngine()) is None
 
 
-@pytest.mark.parametrize("kind", [Unavailable, Draining])
+@pytest.mark.parametrize("kind", [Unavailable, Draining, StoreUnreachable])
 def test_nobody_answered_so_it_is_tried_again(kind: type[KvleaseError]) -> None:
     assert attempts(FakeClock()).pause(kind()) == 0.05
 

@@ -1,14 +1,15 @@
 """Whether a failed call is made again, and when. Pure: time and chance are handed in.
 
 Every call of this library is idempotent. One is repeated only if nobody answered, or if the server that answered was
-stopping: then another one, or the same one a little later, may serve it. What a server has decided stands.
+stopping or without its store: then another one, or the same one a little later, may serve it. What a server has decided
+stands.
 """
 
 import random
 import time
 from collections.abc import Callable
 
-from kvlease.client.errors import Draining, KvleaseError, Unavailable
+from kvlease.client.errors import Draining, KvleaseError, StoreUnreachable, Unavailable
 
 TIMEOUT = 5.0
 FIRST_PAUSE = 0.05
@@ -37,7 +38,7 @@ class Attempts:
 
     def pause(self, error: KvleaseError) -> float | None:
         """Gives the seconds to wait before the next attempt; None if the error is to be raised."""
-        if type(error) not in (Unavailable, Draining):
+        if type(error) not in (Unavailable, Draining, StoreUnreachable):
             return None
         longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2**self._failures)
         self._failures += 1
