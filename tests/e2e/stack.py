@@ -138,6 +138,15 @@ class Stack:
             time.sleep(0.02)
         return time.monotonic() - begun
 
+    def renew(self, *conversations: str, ttl: float) -> None:
+        """Renews leases, and waits until their owner has heard of it."""
+        self.client.renew(*conversations, ttl=ttl)
+        before, beats = 0.0, 0
+        while beats < 2:
+            [silent] = [engine.silent for engine in self.client.list_engines() if engine.ref.engine_id == "decode"]
+            before, beats = silent, beats + (silent < before)
+            time.sleep(0.05)
+
     def end(self, conversation: str) -> None:
         self.http.delete(f"/v1/conversations/{conversation}").raise_for_status()
 

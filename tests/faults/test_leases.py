@@ -59,7 +59,7 @@ def test_lost_heartbeats_lose_no_lease(stack: Stack, conversation: str, seen: Se
     history = tokens(500)
     said = stack.complete(history, conversation)
     stack.leased(conversation)
-    stack.client.renew(conversation, ttl=60)
+    stack.renew(conversation, ttl=60)
 
     httpx.post(f"{stack.decode.url}/admin/faults", json={"lose_answers": 4}).raise_for_status()
     while httpx.get(f"{stack.decode.url}/admin/faults").json()["lose_answers"]:
@@ -76,7 +76,7 @@ def test_an_engine_that_stood_still_for_long_is_back_by_itself(stack: Stack, con
     history = tokens(500)
     said = stack.complete(history, conversation)
     stack.leased(conversation)
-    stack.client.renew(conversation, ttl=60)
+    stack.renew(conversation, ttl=60)
 
     stack.decode.pause()
     begun = time.monotonic()
