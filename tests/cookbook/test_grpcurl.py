@@ -1,10 +1,10 @@
 """Every block of docs/grpcurl.md is run by the real grpcurl, and answers what is printed below it."""
 
-import socket
 from pathlib import Path
 
 import pytest
 
+from kvlease.local.ports import free
 from kvlease.v1 import registry_pb2, router_pb2
 from tests.cookbook.document import run, steps, unlike
 
@@ -30,20 +30,8 @@ def moved(text: str, ports: dict[str, str]) -> str:
     return text
 
 
-def free_ports() -> dict[str, str]:
-    """A free port for each that is written in the document."""
-    sockets = [socket.socket() for _ in PORTS]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return {port: str(each.getsockname()[1]) for port, each in zip(PORTS, sockets, strict=True)}
-    finally:
-        for each in sockets:
-            each.close()
-
-
 def test_every_block_answers_what_is_printed_below_it(tmp_path: Path) -> None:
-    ports = free_ports()
+    ports = dict(zip(PORTS, map(str, free(len(PORTS))), strict=True))
     answers = run([moved(x.commands, ports) for x in STEPS], tmp_path, prelude=moved(PRELUDE, ports), within=120)
 
     logs = (tmp_path / "services.log").read_text()[-2000:]
