@@ -17,6 +17,9 @@ from kvlease.registry.timers import Timers
 from kvlease.registry.turn import Branches, Turn
 from kvlease.registry.value import Value
 
+AT_ONCE = 128
+"""Things that may fall due before those who call are served again: about a millisecond's work."""
+
 
 class Ledger:
     """Sessions, leases, claims, conversations and turns, at the instant `now`."""
@@ -49,11 +52,18 @@ class Ledger:
         self._seq = 0
 
     def advance(self, now: float) -> None:
-        """Lets everything happen that is due by then. An earlier instant than before changes nothing."""
-        while due := self.timers.pop(now):
-            when, act, key = due
+        """Lets happen what is due by then. An earlier instant than before changes nothing.
+
+        If very much is due, time stops on the way, before what is left, and goes on with the next call. So nobody waits
+        for all of it, and whoever is served meanwhile is served as of that instant, at which nothing is overdue.
+        """
+        left = AT_ONCE
+        while (when := self.timers.next()) is not None and when <= now:
+            if left <= 0 and when > self.now:
+                return
             self.now = max(self.now, when)
-            act(self, key)
+            self.timers.run(self)
+            left -= 1
         self.now = max(self.now, now)
 
     @property
@@ -92,15 +102,19 @@ class Ledger:
         return session
 
     def branches(self, conversation: Conversation) -> Branches:
-        """Returns what is known of a conversation, to be remembered for a while from now on."""
+        """Returns what is known of a conversation, to be remembered for a while from now on. See `forget_in_time`."""
         known = self.conversations.get(conversation)
         if known is None:
             known = self.conversations[conversation] = Branches()
         known.forget_at = self.now + self.rules.tombstone
-        if not known.timed:
+        return known
+
+    def forget_in_time(self, conversation: Conversation) -> None:
+        """Lets a conversation be forgotten once it is long over, unless it has leases."""
+        known = self.conversations[conversation]
+        if not (known.timed or known.leases):
             known.timed = True
             self.timers.at(known.forget_at, _forget_conversation, conversation)
-        return known
 
     def turn(self, ticket_id: str) -> Turn:
         """Returns what is known of a turn; starts to remember it."""

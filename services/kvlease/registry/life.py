@@ -85,6 +85,7 @@ def free(ledger: Ledger, lease: Lease, reason: Reason = Reason.OWNER_LOST) -> No
     owner.notices.pop(lease.lease_id, None)
     if conversation.conversation_id:
         del ledger.branches(conversation).leases[lease.lease_id]
+        ledger.forget_in_time(conversation)
     ledger.tenants[conversation.tenant].remove(lease)
     if not ledger.tenants[conversation.tenant]:
         del ledger.tenants[conversation.tenant]

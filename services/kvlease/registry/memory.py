@@ -71,7 +71,8 @@ class MemoryStore:
             due = self._ledger.timers.next()
             fell_asleep = self._clock()
             nap = LONGEST_NAP if due is None else due - fell_asleep
-            await self._sleep(min(LONGEST_NAP, max(SHORTEST_NAP, nap)))
+            overdue = nap < 0  # there was more to do than could be done at once
+            await self._sleep(0.0 if overdue else min(LONGEST_NAP, max(SHORTEST_NAP, nap)))
             if (woke := self._clock()) > fell_asleep + LONGEST_NAP + self._ledger.rules.timing.heartbeat:
                 self._ledger.stood_still = (fell_asleep, woke)
 

@@ -1,5 +1,8 @@
 """Messages inside requests, as values of the domain. `at` is a part's path in its request."""
 
+from functools import lru_cache
+from sys import intern
+
 from kvlease.registry.announcements import Announced
 from kvlease.registry.chain import DIGEST, Chain, Prompt
 from kvlease.registry.checks import Checks
@@ -56,9 +59,9 @@ def handle(checks: Checks, given: lease_pb2.Handle, at: str) -> Handle:
         engine=engine_ref(checks, given.engine, f"{at}.engine"),
         request_id=checks.name(given.request_id, f"{at}.request_id", MAX_REQUEST_ID),
         block_count=blocks,
-        chain=Chain(checks.name(chain.key_id, f"{at}.chain.key_id", MAX_NAME), stride, tokens, digests),
+        chain=Chain(intern(checks.name(chain.key_id, f"{at}.chain.key_id", MAX_NAME)), stride, tokens, digests),
         body=given.body,
-        body_format=checks.name(given.body_format, f"{at}.body_format", MAX_NAME),
+        body_format=intern(checks.name(given.body_format, f"{at}.body_format", MAX_NAME)),
     )
 
 
@@ -92,17 +95,23 @@ def branch(checks: Checks, given: registry_pb2.BranchTarget) -> Branch:
 def conversation_key(checks: Checks, given: lease_pb2.ConversationKey, at: str, *, kept: bool) -> Conversation:
     """Reads a conversation; one that is not to be kept may have no id."""
     return Conversation(
-        checks.name(given.tenant, f"{at}.tenant", MAX_NAME),
+        intern(checks.name(given.tenant, f"{at}.tenant", MAX_NAME)),
         checks.name(given.conversation_id, f"{at}.conversation_id", MAX_NAME, optional=not kept),
     )
 
 
 def engine_ref(checks: Checks, given: lease_pb2.EngineRef, at: str) -> EngineRef:
     """Reads one start of one engine."""
-    return EngineRef(
+    return _shared(
         checks.name(given.engine_id, f"{at}.engine_id", MAX_NAME),
         checks.name(given.incarnation, f"{at}.incarnation", MAX_NAME),
     )
+
+
+@lru_cache(4096)
+def _shared(engine_id: str, incarnation: str) -> EngineRef:
+    """One value for all leases of an engine."""
+    return EngineRef(engine_id, incarnation)
 
 
 def lease_filter(checks: Checks, given: registry_pb2.LeaseFilter, tenant: str) -> Filter:

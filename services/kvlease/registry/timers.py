@@ -20,12 +20,10 @@ class Timers:
         self._count += 1
         heapq.heappush(self._heap, (when, self._count, act, key))
 
-    def pop(self, now: float) -> tuple[float, Act, object] | None:
-        """Takes the earliest call that is due."""
-        if not self._heap or self._heap[0][0] > now:
-            return None
-        when, _, act, key = heapq.heappop(self._heap)
-        return when, act, key
+    def run(self, ledger: object) -> None:
+        """Makes the earliest call, of which there must be one."""
+        _, _, act, key = heapq.heappop(self._heap)
+        act(ledger, key)
 
     def next(self) -> float | None:
         """When the next call is due."""

@@ -69,3 +69,4 @@ def _mark_due(ledger: Ledger, end: TurnEnd, decode: EngineRef) -> None:
     known = ledger.engines.get(decode.engine_id, ())
     if any(session.open and session.engine.ref == decode for session in known):
         ledger.branches(end.conversation).due[end.ticket_id] = ledger.now + ledger.rules.grant_due
+        ledger.forget_in_time(end.conversation)
