@@ -7,7 +7,12 @@ from typing import Protocol, cast
 
 from benchmarks.report import RESULTS, Report
 
-NAMES: dict[str, str] = {"codec": "benchmarks.codec", "calls": "benchmarks.calls", "gateway": "benchmarks.gateway"}
+NAMES: dict[str, str] = {
+    "codec": "benchmarks.codec",
+    "calls": "benchmarks.calls",
+    "gateway": "benchmarks.gateway",
+    "table": "benchmarks.table",
+}
 """Module by name, in the order in which `make bench` runs them. Imported only when wanted."""
 
 
