@@ -6,6 +6,7 @@ The class is called `NixlConnector` because vLLM looks for that name in places. 
 # ruff: noqa: E402 - the version is checked before what other versions do not have is imported
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 from kvlease.connector import versions
@@ -49,6 +50,11 @@ class NixlConnector(NixlPullConnector):  # type: ignore[misc]
     def reset_cache(self) -> bool:
         """Tells whether KV may be discarded; gives leases back where it may not yet."""
         return self.connector_scheduler.reset_cache()
+
+    def take_events(self) -> Iterable[Any]:
+        """Has no events: vLLM asks at the end of each step, which is when to look what has come from the link."""
+        self.connector_scheduler.take_answers()
+        return super().take_events()  # type: ignore[no-any-return]
 
     def bind_gpu_block_pool(self, gpu_block_pool: Any) -> None:
         """Hands the pool over; vLLM calls this once its scheduler is complete."""

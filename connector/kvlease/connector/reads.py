@@ -3,6 +3,7 @@
 Every method runs in vLLM's scheduling loop and returns at once.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +32,7 @@ class Read:
     blocks: Any
     tokens: int
     local_blocks: int
-    hung_after: float = float("inf")
+    hung_after: float = math.inf
     failed: bool = False  # on one rank at least; the others' reports may come later
     aborted: bool = False
 
@@ -63,6 +64,7 @@ class Reads:
         self._thrown_away: dict[str, list[int]] = {}  # to be told to the workers
         self._abandoned: set[str] = set()  # likewise
         self._quarantine: dict[str, float] = {}
+        self._look_at = math.inf  # before then nothing hangs, and no quarantine is over
 
     # -- between asking and reading ------------------------------------------------------------------------------
 
@@ -74,12 +76,10 @@ class Reads:
         if turn.answer is not None:
             self._unpark(read)
 
-    def take_answers(self) -> None:
-        """Starts the reads that were parked until now."""
-        while self._link.answered:
-            turn = self._link.answered.popleft()
-            if turn.stage is Stage.PARKED:
-                self._unpark(self._open[turn.request_id])
+    def answered(self, turn: Turn) -> None:
+        """Starts the turn's read if it was parked until now."""
+        if turn.stage is Stage.PARKED:
+            self._unpark(self._open[turn.request_id])
 
     def abort(self, request_id: str) -> bool:
         """Gives up the read of a request that is gone, if it has one: vLLM holds its blocks until it is reported."""
@@ -100,10 +100,12 @@ class Reads:
 
     def due(self, now: float) -> bool:
         """Whether an idle engine must step to end a read."""
-        return bool(self._thrown_away) or any(now > until for until in self._quarantine.values())
+        return bool(self._thrown_away) or now > self._look_at
 
     def give_hung_up(self, now: float) -> None:
         """Gives up what takes too long, and keeps its blocks out of use for a while."""
+        if now <= self._look_at:
+            return
         for read in [read for read in self._open.values() if now > read.hung_after]:
             request_id = read.turn.request_id
             log.warning("read hangs", request_id=request_id, tokens=read.tokens)
@@ -116,6 +118,8 @@ class Reads:
         for request_id in [r for r, until in self._quarantine.items() if now > until]:
             del self._quarantine[request_id]
             self._retention.let_go(request_id)
+        looks = [*self._quarantine.values(), *(read.hung_after for read in self._open.values())]
+        self._look_at = min(looks, default=math.inf)
 
     def tell(self, meta: Any) -> None:
         """Tells the workers what they are to report as failed, and what they need not wait for."""
@@ -143,6 +147,7 @@ class Reads:
             return
         turn.stage = Stage.READING
         read.hung_after = self._clock() + HUNG_BASE + HUNG_PER_TOKEN * read.tokens
+        self._look_at = min(self._look_at, read.hung_after)
         self._begin(read)
 
     def _fill(self, read: Read, end: int) -> bool:

@@ -24,6 +24,7 @@ from kvlease.connector.pressure import Pressure
 from kvlease.connector.reads import Read, Reads
 from kvlease.connector.retention import Retention
 from kvlease.connector.settings import Settings
+from kvlease.connector.sleepers import Sleepers
 from kvlease.connector.stock import StockParameters
 from kvlease.connector.turn import Source, Stage, Turn
 from kvlease.v1.registry_pb2 import EngineLoad, ReadOutcome
@@ -54,6 +55,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         self._stock = StockParameters(self._groups, self.block_size)
         self._owner = Owner()
         self._turns: dict[str, Turn] = {}
+        self._sleepers = Sleepers()
         self._passing: list[str] = []
         self._requests = self._running = 0
         self._wake = wakeup.find()
@@ -157,6 +159,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         else:
             offer = turn.offer(num_computed_tokens, self._settings.recompute_threshold, self._clock())
             if offer is None:
+                self._sleepers.lay(request, turn.deadline)
                 return None, False
             count = offer
         return count, count > 0
@@ -186,7 +189,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         """Carries out what has come from the control plane, and tells the workers."""
         now = self._clock()
         self._running = len(scheduler_output.num_scheduled_tokens)
-        self._reads.take_answers()
+        self.take_answers(now)
         self._reads.give_hung_up(now)
         self._free_due(now)
         if reclaim := self._pressure.reclaim(self._retention, now):
@@ -211,6 +214,14 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         super().update_connector_output(output)
         self._reads.judge(output)
 
+    def take_answers(self, now: float | None = None) -> None:
+        """Looks what has come from the control plane: between two steps, so that the next one finds it."""
+        while self._link.answered:
+            turn = self._link.answered.popleft()
+            self._sleepers.wake(turn.request_id)
+            self._reads.answered(turn)
+        self._sleepers.wake_late(self._clock() if now is None else now)
+
     def _free_due(self, now: float) -> None:
         while self._passing:
             self._retention.let_go(self._passing.pop())
@@ -227,6 +238,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         turn = self._turns.pop(request.request_id, None)
         if turn is None:
             return super().request_finished(request, block_ids)  # type: ignore[no-any-return]
+        self._sleepers.wake(request.request_id)
         self._stop_heartbeat(request.request_id)
         if self._reads.abort(request.request_id):
             self._harvest.forgo(turn)

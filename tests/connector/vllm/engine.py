@@ -212,13 +212,14 @@ class Engine:
             self.complete()
         return scheduled
 
-    def begin(self) -> None:
+    def begin(self) -> Any:
         """Schedules and computes."""
         self.link.heartbeat()
         scheduled = self.scheduler.schedule()
         self.workers.take(scheduled.kv_connector_metadata)
         words = {request_id: self._compute(request_id, n) for request_id, n in scheduled.num_scheduled_tokens.items()}
         self.begun.append(Step(scheduled, words, self.workers.report()))
+        return scheduled
 
     def complete(self) -> None:
         """Takes the result of the oldest step in."""

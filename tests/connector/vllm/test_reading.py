@@ -6,7 +6,7 @@ Every step checks that what it computes stands on the right KV (see `memory`).
 from collections.abc import Callable
 
 import pytest
-from vllm.v1.request import RequestStatus
+from vllm.v1.request import Request, RequestStatus
 
 from kvlease.connector.reads import QUARANTINE
 from kvlease.connector.turn import Answer
@@ -163,19 +163,57 @@ def test_a_request_waits_for_its_answer_and_holds_up_nobody(start: Start) -> Non
     waiting = engine.prefill(PROMPT)
     other = engine.add(QUESTION, max_tokens=1)
 
-    assert engine.step().num_scheduled_tokens == {other.request_id: 50}
-    assert engine.used == 0  # nothing is allocated for who waits
+    assert engine.begin().num_scheduled_tokens == {other.request_id: 50}
     engine.link.answer(Remote(engine, HISTORY).answer(engine.link.asked[0]))
+    engine.complete()
+    assert engine.used == 0  # nothing is allocated for who waits
     engine.step()
     assert waiting.request_id in engine.workers.reads
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_vllm_asks_for_who_waits_once_and_once_more_when_there_is_an_answer(
+    start: Start, monkeypatch: pytest.MonkeyPatch, *, asynchronous: bool
+) -> None:
+    engine = start(asynchronous=asynchronous)
+    engine.add(QUESTION, max_tokens=50)
+    request = engine.prefill(PROMPT)
+    asked: list[str] = []  # each time after vLLM looked for the whole prompt in its prefix cache
+    ask = engine.leasing.get_num_new_matched_tokens
+
+    def noted(wanted: Request, found: int) -> tuple[int | None, bool]:
+        asked.append(wanted.request_id)
+        return ask(wanted, found)
+
+    monkeypatch.setattr(engine.leasing, "get_num_new_matched_tokens", noted)
+    for _ in range(20):
+        engine.step()
+    assert asked.count(request.request_id) == 1
+    engine.link.answer(Answer(miss="NO_LEASE"))
+    engine.run()
+
+    assert asked.count(request.request_id) == 2
+    assert request.is_finished()
+
+
+def test_an_answer_that_vllm_has_not_heard_of_wakes_nobody_else(start: Start) -> None:
+    engine = start()
+    waiting, other = engine.prefill(PROMPT), engine.prefill([4000, *PROMPT])
+    engine.begin()
+    engine.link.answer(Answer(miss="NO_LEASE"), engine.link.asked[1])
+    engine.complete()
+
+    assert set(engine.step().num_scheduled_tokens) == {other.request_id}
+    assert not waiting.is_finished()
 
 
 def test_when_no_answer_comes_in_time_the_request_is_computed(start: Start) -> None:
     engine = start(kvlease_wait="50ms")
     request = engine.prefill(PROMPT)
-    assert engine.step().total_num_scheduled_tokens == 0
+    assert engine.begin().total_num_scheduled_tokens == 0
 
     engine.clock.advance(0.05)
+    engine.complete()
 
     assert engine.step().num_scheduled_tokens == {request.request_id: 350}
     assert not engine.link.answer(Remote(engine, HISTORY).answer(engine.link.asked[0]))

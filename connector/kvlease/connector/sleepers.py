@@ -1,0 +1,43 @@
+"""Requests that wait for the control plane's answer, asleep in vLLM's queue.
+
+A request for which the connector answers "not yet" is asked for again in each step, and vLLM looks its whole prefix up
+each time: 1,500 blocks for 24 k tokens. One whose grammar is still being compiled is only passed over; so that is what
+vLLM is told of those that wait here.
+"""
+
+import math
+from typing import Any
+
+from vllm.v1.request import RequestStatus
+
+ASLEEP, AWAKE = RequestStatus.WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR, RequestStatus.WAITING
+
+
+class Sleepers:
+    """Those that sleep. Used in the scheduling loop only."""
+
+    def __init__(self) -> None:
+        self._requests: dict[str, tuple[Any, float]] = {}  # with their deadlines
+        self._first = math.inf
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def lay(self, request: Any, deadline: float) -> None:
+        """Lets a waiting request sleep until it is woken, or until that instant."""
+        request.status = ASLEEP
+        self._requests[request.request_id] = request, deadline
+        self._first = min(self._first, deadline)
+
+    def wake(self, request_id: str) -> None:
+        """Lets vLLM ask for a request again, if it sleeps."""
+        request, _ = self._requests.pop(request_id, (None, 0.0))
+        if request is not None and request.status == ASLEEP:
+            request.status = AWAKE
+
+    def wake_late(self, now: float) -> None:
+        """Wakes all that have slept long enough."""
+        if now >= self._first:
+            for request_id in [name for name, (_, deadline) in self._requests.items() if now >= deadline]:
+                self.wake(request_id)
+            self._first = min((deadline for _, deadline in self._requests.values()), default=math.inf)
