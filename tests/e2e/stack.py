@@ -130,13 +130,20 @@ class Stack:
         """What decode keeps of the conversation."""
         return self.client.list_leases(conversation_id=conversation, kind=LeaseKind.DECODE)
 
-    def leased(self, conversation: str, within: float = 30.0) -> float:
-        """Waits until the registry knows a lease of the conversation; returns the seconds that this took."""
+    def leased(self, conversation: str, count: int = 1, *, within: float = 30.0) -> float:
+        """Waits until so many leases of the conversation are known; returns the seconds that this took."""
         begun = time.monotonic()
-        while not self.leases(conversation):
-            assert time.monotonic() < begun + within, f"no lease of {conversation}"
+        while len(held := self.leases(conversation)) < count:
+            assert time.monotonic() < begun + within, f"{len(held)} of {count} leases of {conversation}"
             time.sleep(0.02)
         return time.monotonic() - begun
+
+    def nobody_waits(self, within: float = 30.0) -> None:
+        """Waits until no engine says that a request of it waits."""
+        deadline = time.monotonic() + within
+        while waiting := {e.name: n for e in self.engines if (n := counter(e, DEFERRED)) > 0}:
+            assert time.monotonic() < deadline, f"requests still wait: {waiting}"
+            time.sleep(0.05)
 
     def renew(self, *conversations: str, ttl: float) -> None:
         """Renews leases, and waits until their owner has heard of it."""
@@ -248,11 +255,16 @@ def ready(made: Stack) -> Iterator[Stack]:
 
 @contextlib.contextmanager
 def running(
-    version: str, logs: Path, *, prefill: Options = NO_OPTIONS, decode: Options = NO_OPTIONS
+    version: str,
+    logs: Path,
+    *,
+    prefill: Options = NO_OPTIONS,
+    decode: Options = NO_OPTIONS,
+    ttl: float = ANSWERED_TTL,
 ) -> Iterator[Stack]:
     """A stack of real engines that serves; *prefill* and *decode* change how each is launched."""
     installation, folder = install.find(version), model.ensure(model.default_cache())
-    with services(logs) as plane, contextlib.ExitStack() as stack:
+    with services(logs, ttl=ttl) as plane, contextlib.ExitStack() as stack:
         control = ControlPlane(plane.registry.address, plane.router.address)
         found = ports.free(4)
 
@@ -268,4 +280,4 @@ def running(
         fleet = Fleet(Engine(launch, logs=logs) for launch in launches)
         stack.callback(fleet.stop)
         fleet.start()
-        yield stack.enter_context(ready(Stack(plane, *fleet)))
+        yield stack.enter_context(ready(Stack(plane, *fleet, ttl=ttl)))

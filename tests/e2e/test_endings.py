@@ -45,6 +45,7 @@ def test_each_of_three_answers_to_one_prompt_can_be_gone_on_with(stack: Stack, c
     asked = body(prompt, n=3, temperature=1.0, seed=7, max_tokens=140)
     response = stack.http.post("/v1/completions", json=asked, headers=named(conversation)).json()
     assert len(response["choices"]) == 3
+    stack.leased(conversation, 3)
 
     for choice in response["choices"]:
         history = prompt + choice["token_ids"] + tokens(80)

@@ -17,13 +17,14 @@ from tests.e2e.stack import Stack, assert_same, body, counter, named, running, t
 pytestmark = pytest.mark.engine
 PREEMPTIONS = "vllm:num_preemptions_total"
 BLOCKS, BLOCK = 64, 128
+TTL = 120.0  # seconds that a lease lives: longer than any request takes on the slowest machine
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     logs = Path(os.environ.get("KVLEASE_TEST_LOGS") or tmp_path_factory.mktemp("logs"))
     decode = {"blocks": BLOCKS, "arguments": ["--max-model-len", str(BLOCKS * BLOCK - BLOCK)]}
-    with running(VERSION, logs / f"{VERSION}-small", decode=decode) as made:
+    with running(VERSION, logs / f"{VERSION}-small", decode=decode, ttl=TTL) as made:
         yield made
 
 
@@ -39,7 +40,8 @@ def first_token(stack: Stack, prompt: list[int], conversation: str) -> float:
 @pytest.mark.case(25)
 def test_twelve_retained_conversations_keep_no_new_one_waiting(small: Stack, seen: Seen) -> None:
     preempted = counter(small.decode, PREEMPTIONS)
-    empty = [first_token(small, tokens(3000), uuid.uuid4().hex) for _ in range(4)]
+    first = [uuid.uuid4().hex for _ in range(4)]
+    empty = [first_token(small, tokens(3000), name) for name in first]
     histories = {uuid.uuid4().hex: tokens(620) for _ in range(12)}
     for name, history in histories.items():
         histories[name] = history + small.complete(history, name).tokens
@@ -54,18 +56,19 @@ def test_twelve_retained_conversations_keep_no_new_one_waiting(small: Stack, see
     for name, history in list(histories.items())[-3:]:
         turn = history + tokens(60)
         assert_same(small.complete(turn, name), small.cold(turn))
-    small.settle(*histories, *newcomers)
+    small.settle(*first, *histories, *newcomers)
 
 
 def test_running_requests_that_preempt_one_another_are_right(small: Stack) -> None:
     preempted = counter(small.decode, PREEMPTIONS)
-    prompts = [tokens(900) for _ in range(7)]
+    prompts = {uuid.uuid4().hex: tokens(900) for _ in range(7)}
 
     with ThreadPoolExecutor(len(prompts)) as pool:
-        answers = list(pool.map(lambda p: small.complete(p, uuid.uuid4().hex, max_tokens=600), prompts))
+        answers = list(pool.map(lambda name: small.complete(prompts[name], name, max_tokens=600), prompts))
 
     assert counter(small.decode, PREEMPTIONS) > preempted
-    for prompt, given in zip(prompts, answers, strict=True):
+    small.settle(*prompts)
+    for prompt, given in zip(prompts.values(), answers, strict=True):
         assert_same(given, small.cold(prompt, max_tokens=600))
 
 

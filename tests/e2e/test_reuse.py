@@ -122,7 +122,7 @@ def test_turns_of_one_conversation_at_once_are_all_right(stack: Stack, conversat
         answers = list(pool.map(lambda turn: stack.complete(turn, conversation), turns))
 
     for turn, given in zip(turns, answers, strict=True):
-        assert given.cached == 500 + len(said.tokens) - 1
+        assert given.cached >= 3 * STRIDE  # all of the history, unless another of the turns has superseded it
         assert_same(given, stack.cold(turn))
     seen(f"{len(answers)} right, {[given.cached for given in answers]} reused")
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.e2e.conftest import conversation
 from tests.e2e.stack import Stack
+from tests.e2e.test_pressure import TTL
 from tests.faults import simulated
 
 __all__ = ["conversation", "small", "stack"]
@@ -15,7 +16,7 @@ __all__ = ["conversation", "small", "stack"]
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A stack whose decode engine has 64 blocks of 128 tokens."""
     logs = tmp_path_factory.mktemp("logs")
-    with simulated.running(logs, ttl=30.0, engines=("--block-size", "128"), decode=("--blocks", "64")) as made:
+    with simulated.running(logs, ttl=TTL, engines=("--block-size", "128"), decode=("--blocks", "64")) as made:
         yield made
 
 
