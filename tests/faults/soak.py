@@ -57,6 +57,13 @@ async def _harm(
         print(f"{trouble.begun:7.1f} s  {trouble.kind:16} {trouble.victim}", flush=True)  # noqa: T201
 
 
+def _acts(text: str) -> list[Act]:
+    known = {act.__name__: act for act in ALL}
+    if unknown := set(names := text.split(",")) - set(known):
+        raise argparse.ArgumentTypeError(f"there is no {unknown.pop()}; there are {', '.join(known)}")
+    return [known[name] for name in names]
+
+
 def _length(plan: Plan) -> float:
     if plan.duration is None:
         raise ValueError("a soak needs a duration")
@@ -79,6 +86,7 @@ def main() -> int:
     parser.add_argument("--prefill", type=int, default=2, metavar="N")
     parser.add_argument("--decode", type=int, default=4, metavar="N")
     parser.add_argument("--wait", type=length, default="1s", metavar="TIME", help="for the control plane's answers")
+    parser.add_argument("--faults", type=_acts, default=ALL, metavar="KIND[,KIND]", help="these alone")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--logs", type=Path, help="folder; a temporary one if none is named")
     given = parser.parse_args()
@@ -96,7 +104,7 @@ def main() -> int:
     logs = given.logs or Path(tempfile.mkdtemp(prefix="kvlease-soak-"))
     logs.mkdir(parents=True, exist_ok=True)
     size = Size(given.prefill, given.decode, ENGINE, TTL, given.wait)
-    verdict = asyncio.run(soak(plan, size, logs))
+    verdict = asyncio.run(soak(plan, size, logs, given.faults))
     print(json.dumps(verdict.figures, indent=2), f"logs: {logs}", sep="\n")  # noqa: T201
     print("soak:", f"broken: {'; '.join(verdict.broken)}" if verdict.broken else "ok")  # noqa: T201
     return int(bool(verdict.broken))
