@@ -34,17 +34,17 @@ COMMANDS: tuple[Command, ...] = (
     engines,
     leases,
     tickets,
-    explain,
+    watch,
     top,
+    explain,
+    doctor,
     end,
     release,
-    watch,
     sim_engine,
     bench,
     certs,
     keys,
     completion,
-    doctor,
 )
 
 
