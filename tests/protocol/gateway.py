@@ -134,7 +134,7 @@ class Gateway:
         self.turns.remove(turn)
 
     async def _prefill(self, turn: Turn, leg: Leg) -> None:
-        if await leg.ended is not Finish.LENGTH:
+        if await leg.ended is None:  # an engine that ends a leg itself says so itself
             await self._cancelled(turn.ticket, prefill=True)
 
     def _send(self, turn: Turn, engine: Engine, name: str, most: int) -> Leg:
