@@ -12,6 +12,7 @@ NAMES: dict[str, str] = {
     "calls": "benchmarks.calls",
     "gateway": "benchmarks.gateway",
     "table": "benchmarks.table",
+    "fleet": "benchmarks.fleet",
 }
 """Module by name, in the order in which `make bench` runs them. Imported only when wanted."""
 

@@ -18,6 +18,7 @@ _GRANT = b"/etcdserverpb.Lease/LeaseGrant"
 _PUT = b"/etcdserverpb.KV/Put"
 _KEEP = b"/etcdserverpb.Lease/LeaseKeepAlive"
 TTL = 600
+_numbers = itertools.count(1)  # of leases, none given twice
 
 
 @contextmanager
@@ -45,10 +46,10 @@ def etcd(core: int | None) -> Iterator[Served]:
 
 def grants_with_put(size: int) -> list[Iterator[Call]]:
     """A lease, then a key under it whose value has the size of a handle: what our grant does in one call."""
-    numbers, value = itertools.count(1), bytes(size)
+    value = bytes(size)
 
     def calls() -> Iterator[Call]:
-        for number in numbers:
+        for number in _numbers:
             yield _GRANT, _number(1, TTL) + _number(2, number)
             yield _PUT, _bytes(1, b"lease/%016d" % number) + _bytes(2, value) + _number(3, number)
 
