@@ -81,8 +81,8 @@ def test_the_lease_that_nobody_renewed_for_longest_goes_first() -> None:
 def test_a_lease_that_nobody_comes_back_to_any_more_goes_first() -> None:
     value = LikelyReturn()
     for _ in range(20):
-        value.returned(StopReason.ANSWERED, 5.0)
-        value.lapsed(StopReason.ANSWERED, 60.0)
+        value.observed(StopReason.ANSWERED, 5.0, came=True)
+        value.observed(StopReason.ANSWERED, 60.0, came=False)
 
     assert value.worth(a_lease(at=0.0), 40.0) < value.worth(a_lease(at=38.0), 40.0)
 

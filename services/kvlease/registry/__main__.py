@@ -12,7 +12,7 @@ from kvlease.client.lengths import written
 from kvlease.registry.errors import StoreUnreachable
 from kvlease.registry.rules import Rules, Timing
 from kvlease.registry.service import create
-from kvlease.registry.settings import Settings
+from kvlease.registry.settings import AUTO, Settings
 from kvlease.registry.stores import VALUES
 from kvlease.rpc import Server, collector
 from kvlease.rpc.logging import LogFormat, configure
@@ -81,6 +81,7 @@ def settings_from(given: argparse.Namespace) -> Settings:
             **{name: getattr(given, name) for name, _ in (*LIVES, *COUNTS)},
         ),
         value=given.value,
+        patience=given.patience,
         watch_limit=given.watch_limit,
         grace=given.grace,
         protection=protection(given),
@@ -109,8 +110,17 @@ def _parser() -> argparse.ArgumentParser:
         add(_flag(name), type=int, default=getattr(defaults.rules, name), metavar="N", help=meaning)
     retention = "share of an engine's KV blocks that conversations may keep"
     add("--retention", type=float, default=defaults.rules.retention, metavar="SHARE", help=retention)
-    value = "which leases go first: those not renewed for longest, or those least likely to be used again"
-    add("--value", choices=sorted(VALUES), default=defaults.value, help=value)
+    value = (
+        "which leases go first: those not renewed for longest (recent), those to which fewest turns returned after "
+        "such a wait (return), or those to which fewest can be expected to return, given each conversation's habits "
+        "(habits; not in a shared store); auto: the last of these that the store has"
+    )
+    add("--value", choices=[AUTO, *VALUES], default=defaults.value, help=value)
+    patience = (
+        "with habits, keep a lease while a return is to be expected for so much keeping of a mean lease, instead of "
+        "--answered-ttl and --tools-ttl; 0s: by those"
+    )
+    add("--patience", type=length, default=written(defaults.patience), metavar="TIME", help=patience)
     unread = "events that a watcher may leave unread"
     add("--watch-limit", type=int, default=defaults.watch_limit, metavar="N", help=unread)
     grace = "what running calls get when stopping"

@@ -133,6 +133,7 @@ def _find(ledger: Ledger, target: Target, *, waits: bool) -> tuple[Lease, int] |
 
 def _branch(ledger: Ledger, target: Branch, *, waits: bool) -> tuple[Lease, int] | Pending:
     """The branch with the longest match, the newest of equals; waits for a grant that is due."""
+    ledger.value.came(target.conversation, ledger.now)
     conversation_id = target.conversation.conversation_id
     known = ledger.conversations.get(target.conversation)
     due = known.due_until(ledger.now) if known and waits else None
@@ -147,7 +148,7 @@ def _branch(ledger: Ledger, target: Branch, *, waits: bool) -> tuple[Lease, int]
     best = max(_promised(ledger, matching), key=lambda x: (x.terms.handle.chain.matched(target.prompt), x.generation))
     if not best.returned:
         best.returned = True
-        ledger.value.returned(best.stop_reason, ledger.now - best.granted_at)
+        ledger.value.observed(best.stop_reason, ledger.now - best.granted_at, came=True)
     return best, best.terms.handle.chain.matched(target.prompt)
 
 

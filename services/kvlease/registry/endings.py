@@ -30,6 +30,7 @@ def release(ledger: Ledger, credential: Credential, lease_ids: Sequence[str]) ->
 
 def end_conversation(ledger: Ledger, conversation: Conversation) -> int:
     """Ends a conversation; returns how many of its leases were live."""
+    ledger.value.ended(conversation)
     known = ledger.conversations.get(conversation)
     return _retire_all(ledger, known.live() if known else (), Reason.ENDED)
 

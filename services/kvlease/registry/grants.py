@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kvlease.registry import life
+from kvlease.registry import life, renewals
 from kvlease.registry.errors import BudgetExhausted, IdTaken, IncarnationMismatch, TenantLimit, TurnOver
 from kvlease.registry.lease import Kind, Lease, Reason, Terms
 from kvlease.registry.ledger import Ledger
@@ -41,6 +41,8 @@ def grant(ledger: Ledger, credential: Credential, terms: Terms, report: bytes | 
     known = ledger.leases.get(terms.lease_id)
     if known is not None:
         return _again(ledger, session, known, terms)
+    if terms.conversation.conversation_id:
+        ledger.value.came(terms.conversation, ledger.now)
     try:
         room = _admit(ledger, session, terms)
     except (TurnOver, BudgetExhausted, TenantLimit):
@@ -68,10 +70,11 @@ def take(
     rules, now = ledger.rules, ledger.now
     turn = ledger.turn(terms.ticket_id) if terms.ticket_id else None
     stop_reason = (turn and turn.stop_reason) or terms.stop_reason
-    ttl = rules.ttl(stop_reason) if terms.kind is Kind.DECODE else rules.prefill_ttl
-    expires_at = now + (ttl if remaining is None else min(remaining, rules.longest_life))
     seq = ledger.next_seq()
-    lease = Lease(terms, session, seq, stop_reason, now, expires_at, now + rules.longest_life)
+    lease = Lease(terms, session, seq, stop_reason, now, now, now + rules.longest_life)
+    if terms.kind is Kind.DECODE:
+        ledger.value.granted(lease)
+    lease.expires_at += min(_first_ttl(ledger, lease) if remaining is None else remaining, rules.longest_life)
     if terms.kind is Kind.DECODE:
         lease.generation = ledger.branches(terms.conversation).number(generation)
         session.granted_since += lease.blocks
@@ -81,6 +84,12 @@ def take(
         turn.took(lease, report)
         ledger.touched.append(("turn", terms.ticket_id))
     return lease
+
+
+def _first_ttl(ledger: Ledger, lease: Lease) -> float:
+    """How long a new lease lives unrenewed."""
+    learned = renewals.learned_ttl(ledger, lease) if lease.terms.kind is Kind.DECODE else None
+    return renewals.natural_ttl(ledger, lease) if learned is None else learned
 
 
 def _again(ledger: Ledger, session: Session, known: Lease, terms: Terms) -> Granted:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from kvlease.registry.chain import Chain
+from kvlease.registry.gaps import Gaps
 
 if TYPE_CHECKING:
     from kvlease.registry.session import Session
@@ -111,6 +112,8 @@ class Lease:
     claims: int = 0
     returned: bool = False
     """Whether a next turn has come to it."""
+    gaps: Gaps | None = None
+    """What the value policy expects of it, if it learns that."""
 
     def __post_init__(self) -> None:
         self.renewed_at = self.used_at = self.granted_at

@@ -101,6 +101,15 @@ def tally(ledger: Ledger, lease: Lease, sign: int) -> None:
         ledger.tenants[lease.terms.conversation.tenant].live += sign
 
 
+def expire_at(ledger: Ledger, lease: Lease, when: float) -> None:
+    """Sets when a live lease expires, which its owner is told."""
+    earlier = when < lease.expires_at
+    lease.expires_at = when
+    lease.owner.notices[lease.lease_id] = None
+    if earlier:
+        _expire_in_time(ledger, lease)
+
+
 def _move(ledger: Ledger, lease: Lease, state: State) -> None:
     tally(ledger, lease, -1)
     lease.state = state
@@ -131,6 +140,6 @@ def _learn(ledger: Ledger, lease: Lease, reason: Reason) -> None:
     if lease.returned or lease.terms.kind is Kind.PREFILL:
         return
     if reason is Reason.SUPERSEDED:
-        ledger.value.returned(lease.stop_reason, ledger.now - lease.granted_at)
+        ledger.value.observed(lease.stop_reason, ledger.now - lease.granted_at, came=True)
     elif reason in LET_GO:
-        ledger.value.lapsed(lease.stop_reason, ledger.now - lease.granted_at)
+        ledger.value.observed(lease.stop_reason, ledger.now - lease.granted_at, came=False)

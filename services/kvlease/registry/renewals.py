@@ -4,8 +4,9 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kvlease.registry import life
 from kvlease.registry.change import Event
-from kvlease.registry.lease import Conversation, Kind, Lease, State
+from kvlease.registry.lease import Conversation, Kind, Lease, State, StopReason
 from kvlease.registry.ledger import Ledger
 
 
@@ -48,12 +49,31 @@ def extend(ledger: Ledger, lease: Lease, ttl: float | None) -> Outcome:
     wanted = ledger.now + (natural_ttl(ledger, lease) if ttl is None else ttl)
     until = min(wanted, lease.lives_until)
     if until > lease.expires_at:
-        lease.expires_at = until
-        lease.owner.notices[lease.lease_id] = None
+        life.expire_at(ledger, lease, until)
     elif wanted > lease.expires_at:
         return Outcome.AT_LIMIT
     ledger.tell(Event.RENEWED, lease)
     return Outcome.RENEWED
+
+
+def reconsider(ledger: Ledger, lease: Lease, stop_reason: StopReason) -> None:
+    """Gives a lease, whose stop reason is known now, the life due to it; a shorter one only where lives are learned."""
+    lease.stop_reason = stop_reason
+    if lease.state is State.LIVE:
+        ledger.value.granted(lease)
+    learned = learned_ttl(ledger, lease)
+    if learned is None or lease.state is not State.LIVE:
+        extend(ledger, lease, None)
+    else:
+        life.expire_at(ledger, lease, min(ledger.now + learned, lease.lives_until))
+
+
+def learned_ttl(ledger: Ledger, lease: Lease) -> float | None:
+    """How long a DECODE lease is worth keeping from now on, by the value policy; None: it leaves that to the rules."""
+    worth = ledger.value.life(lease)
+    if worth is None:
+        return None
+    return max(ledger.rules.timing.heartbeat, lease.granted_at + worth - ledger.now)
 
 
 def natural_ttl(ledger: Ledger, lease: Lease) -> float:

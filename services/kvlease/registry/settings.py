@@ -6,6 +6,7 @@ from kvlease.registry.rules import Rules
 from kvlease.rpc import OPEN, Protection, address
 
 MEMORY = "memory"
+AUTO, HABITS, RETURN, RECENT = "auto", "habits", "return", "recent"
 SCHEMES = ("redis://", "rediss://", "unix://")
 
 
@@ -21,8 +22,10 @@ class Settings:
     store_timeout: float = 1.0
     """What a call to it may take."""
     rules: Rules = field(default_factory=Rules)
-    value: str = "recent"
-    """Which leases go first, a name of `stores.VALUES`."""
+    value: str = AUTO
+    """Which leases go first: a name of `stores.VALUES`, or the best that the store has."""
+    patience: float = 0.0
+    """Seconds of a mean lease that a return is worth, where lives are learned; 0: lives are as the rules say."""
     watch_limit: int = 10_000
     """Events that a watcher may leave untaken."""
     grace: float = 10.0
@@ -39,5 +42,12 @@ class Settings:
             raise ValueError("a store prefix must be printable and without braces")
         if self.store_timeout <= 0:
             raise ValueError("the store must be given some time")
+        if self.patience < 0 or (self.patience and self.policy != HABITS):
+            raise ValueError("only the value policy habits, which needs the memory store, has patience; not below 0")
         if self.watch_limit < 1 or self.grace < 0:
             raise ValueError("a watcher must be allowed at least one event, and the grace must not be negative")
+
+    @property
+    def policy(self) -> str:
+        """The value policy that is meant."""
+        return self.value if self.value != AUTO else HABITS if self.store == MEMORY else RETURN

@@ -10,13 +10,16 @@ from typing import Any
 
 import structlog
 
+from kvlease.registry.expectation import ExpectedReturn
 from kvlease.registry.memory import MemoryStore
-from kvlease.registry.settings import MEMORY, Settings
+from kvlease.registry.settings import HABITS, MEMORY, RECENT, RETURN, Settings
 from kvlease.registry.store import Store
 from kvlease.registry.value import LeastRecentlyRenewed, LikelyReturn, Value
 
 TOKEN_BYTES = 16
-VALUES: Mapping[str, Callable[[], Value]] = MappingProxyType({"recent": LeastRecentlyRenewed, "return": LikelyReturn})
+VALUES: Mapping[str, Callable[[], Value]] = MappingProxyType(
+    {HABITS: ExpectedReturn, RETURN: LikelyReturn, RECENT: LeastRecentlyRenewed}
+)
 
 log = structlog.get_logger()
 
@@ -40,7 +43,7 @@ async def _memory(settings: Settings) -> AsyncIterator[Store]:
         clock=time.monotonic,
         sleep=asyncio.sleep,
         token=_token,
-        value=VALUES[settings.value](),
+        value=_value(settings),
         watch_limit=settings.watch_limit,
     )
     async with _running(store.run()):
@@ -58,7 +61,7 @@ async def _redis(settings: Settings) -> AsyncIterator[Store]:
     store = RedisStore(
         Where(urls=settings.store.split(","), prefix=settings.store_prefix, timeout=settings.store_timeout),
         settings.rules,
-        build(settings.rules, settings.value),
+        build(settings.rules, settings.policy),
         clock=time.monotonic,
         sleep=asyncio.sleep,
         token=_token,
@@ -88,6 +91,10 @@ def _tell(running: asyncio.Task[None]) -> None:
     """Tells if time stopped passing by a fault; calls still bring the registry up to now."""
     if not running.cancelled() and running.exception():
         log.error("time passes with calls only", exc_info=running.exception())
+
+
+def _value(settings: Settings) -> Value:
+    return ExpectedReturn(patience=settings.patience) if settings.policy == HABITS else VALUES[settings.policy]()
 
 
 def _token() -> str:

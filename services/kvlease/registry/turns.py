@@ -58,8 +58,7 @@ def _complete(ledger: Ledger, turn: Turn, end: TurnEnd) -> None:
     turn.completed = True
     turn.stop_reason = end.stop_reason or turn.stop_reason
     for lease in [ledger.leases[key] for key in turn.decode if key in ledger.leases]:
-        lease.stop_reason = turn.stop_reason or lease.stop_reason
-        renewals.extend(ledger, lease, None)
+        renewals.reconsider(ledger, lease, turn.stop_reason or lease.stop_reason)
     if end.conversation.conversation_id and end.decode and not turn.decode:
         _mark_due(ledger, end, end.decode)
 

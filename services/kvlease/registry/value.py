@@ -4,7 +4,7 @@ from collections import defaultdict
 from math import log2
 from typing import Protocol
 
-from kvlease.registry.lease import Lease, StopReason
+from kvlease.registry.lease import Conversation, Lease, StopReason
 
 BUCKETS = 32
 
@@ -15,27 +15,49 @@ class Value(Protocol):
     def worth(self, lease: Lease, now: float) -> float:
         """The lease's value; only comparisons matter."""
 
-    def returned(self, stop_reason: StopReason, gap: float) -> None:
-        """Learns that a next turn came so many seconds after the lease was granted."""
+    def life(self, lease: Lease) -> float | None:
+        """How long the lease should live from its grant on, in seconds; None: as the rules say."""
 
-    def lapsed(self, stop_reason: StopReason, gap: float) -> None:
-        """Learns that no turn came within so many seconds."""
+    def granted(self, lease: Lease) -> None:
+        """Learns that a turn ended with this lease; told again when its stop reason becomes known later."""
+
+    def came(self, conversation: Conversation, now: float) -> None:
+        """Learns that a next turn of a conversation began; told as often as it shows."""
+
+    def ended(self, conversation: Conversation) -> None:
+        """Learns that a conversation was ended: nothing is to be learned from no next turn."""
+
+    def observed(self, stop_reason: StopReason, gap: float, *, came: bool) -> None:
+        """Learns that the next turn came so long after a lease was granted, or none while the lease was live."""
 
 
-class LeastRecentlyRenewed:
+class Unlearned:
+    """Part of a policy that needs no history."""
+
+    def life(self, lease: Lease) -> float | None:
+        """As the rules say."""
+
+    def granted(self, lease: Lease) -> None:
+        """Nothing to learn."""
+
+    def came(self, conversation: Conversation, now: float) -> None:
+        """Nothing to learn."""
+
+    def ended(self, conversation: Conversation) -> None:
+        """Nothing to learn."""
+
+    def observed(self, stop_reason: StopReason, gap: float, *, came: bool) -> None:
+        """Nothing to learn."""
+
+
+class LeastRecentlyRenewed(Unlearned):
     """Lets the lease go that nobody has renewed for longest."""
 
     def worth(self, lease: Lease, now: float) -> float:  # noqa: ARG002 - others need it
         return lease.renewed_at
 
-    def returned(self, stop_reason: StopReason, gap: float) -> None:
-        """Needs no history."""
 
-    def lapsed(self, stop_reason: StopReason, gap: float) -> None:
-        """Needs no history."""
-
-
-class LikelyReturn:
+class LikelyReturn(Unlearned):
     """Weighs tokens kept per block against the chance that the next turn still comes.
 
     The chance is learned from gaps seen so far, by stop reason: of the turns that had not come after as long as this
@@ -57,11 +79,8 @@ class LikelyReturn:
         never = sum(self._lapses[stop_reason][later:])
         return (came + 1) / (came + never + 2)
 
-    def returned(self, stop_reason: StopReason, gap: float) -> None:
-        self._returns[stop_reason][_bucket(gap)] += 1
-
-    def lapsed(self, stop_reason: StopReason, gap: float) -> None:
-        self._lapses[stop_reason][_bucket(gap)] += 1
+    def observed(self, stop_reason: StopReason, gap: float, *, came: bool) -> None:
+        (self._returns if came else self._lapses)[stop_reason][_bucket(gap)] += 1
 
 
 def _bucket(seconds: float) -> int:

@@ -57,11 +57,13 @@ local function by_worth(of, first)
   return of
 end
 
--- Live, unclaimed DECODE leases, least valuable first.
+local function not_returned(lease) return not lease.returned end
+
+-- Live, unclaimed DECODE leases, least valuable first; before all others those whose next turn has come.
 local function least_valuable(of)
   local free = {}
   for _, lease in ipairs(of) do
     if lease.state == LIVE and lease.kind == DECODE and lease.claims == 0 then free[#free + 1] = lease end
   end
-  return by_worth(free)
+  return by_worth(free, not_returned)
 end
