@@ -13,6 +13,7 @@ NAMES: dict[str, str] = {
     "gateway": "benchmarks.gateway",
     "table": "benchmarks.table",
     "fleet": "benchmarks.fleet",
+    "turn": "benchmarks.turn",
 }
 """Module by name, in the order in which `make bench` runs them. Imported only when wanted."""
 
