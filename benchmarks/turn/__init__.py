@@ -56,8 +56,8 @@ def run(options: Options) -> Report:
         ],
         facts={"TTFT, ms": first.facts(), "RPC, ms": rpcs, "tokens": LENGTH, "rounds": rounds},
         notes=(
-            f"Conversations of {LENGTH} tokens, last turn streamed, vLLM on CPU with the tiny model, both pairs of engines",
-            "at the same time. Stock: inline parameters, by a driver inside the client that asks prefill, then decode.",
+            f"Conversations of {LENGTH} tokens, last turn streamed, vLLM on CPU with the tiny model, both pairs at",
+            "the same time. Stock: inline parameters, by a driver inside the client that asks prefill, then decode.",
             f"The control plane's share of kvlease's TTFT: {control / first.median(KVLEASE):.3f}.",
             f"The RPCs are called alone on the same servers; {' + '.join(SERIAL)} is what a token waits for.",
         ),
