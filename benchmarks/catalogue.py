@@ -14,6 +14,7 @@ NAMES: dict[str, str] = {
     "table": "benchmarks.table",
     "fleet": "benchmarks.fleet",
     "turn": "benchmarks.turn",
+    "replay": "benchmarks.replay",
 }
 """Module by name, in the order in which `make bench` runs them. Imported only when wanted."""
 
