@@ -12,6 +12,7 @@ NAMES: dict[str, str] = {
     "calls": "benchmarks.calls",
     "gateway": "benchmarks.gateway",
     "table": "benchmarks.table",
+    "step": "benchmarks.step",
     "fleet": "benchmarks.fleet",
     "turn": "benchmarks.turn",
     "replay": "benchmarks.replay",
