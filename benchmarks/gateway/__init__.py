@@ -53,7 +53,7 @@ class Seen:
 def run(options: Options) -> Report:
     """Measures case by case, contenders in turns."""
     cases = [CASES[1]] if options.smoke else CASES
-    seen, rounds, seconds = Seen(), 1 if options.smoke else 3, 0.3 if options.smoke else 1.5
+    seen, rounds, seconds = Seen(), 1 if options.smoke else 3, 0.3 if options.smoke else 1.2
     core, beside = cores()
     with on_core(beside):
         for pace in sorted({case.pace for case in cases}):
@@ -85,6 +85,11 @@ def run(options: Options) -> Report:
         + [Figure(text="failed requests", value=seen.failed[OURS], at_most=0, note=f"{PEER}: {seen.failed[PEER]}")],
         facts={"CPU, ms": seen.cpu.facts(), "behind, ms": seen.behind.facts(), "first byte, ms": seen.first.facts()},
         notes=(
+            *(
+                []
+                if any(name == PEER for _, name in seen.cpu.of)
+                else [f"{PEER} is not installed: `make bench` does it."]
+            ),
             f"{CHUNKS} chunks an answer; CPU is that of the front's process per answer. The fronts have one core;",
             "engines, client, kvlease's router and registry share the other: rates are not the fronts' limits.",
         ),
@@ -93,9 +98,9 @@ def run(options: Options) -> Report:
 
 def _measure(seen: Seen, case: Case, contenders: list[Contender], rounds: int, seconds: float) -> None:
     by_name = {contender.name: contender for contender in contenders}
-    for name in NAMES:
-        _ask(by_name[name], case, WARM_UP)
-    for name in turns(NAMES, rounds):
+    for contender in contenders:
+        _ask(contender, case, WARM_UP)
+    for name in turns(tuple(by_name), rounds):
         before = by_name[name].cpu()
         answers = _ask(by_name[name], case, seconds)
         front, *behind = (after - first for first, after in zip(before, by_name[name].cpu(), strict=True))

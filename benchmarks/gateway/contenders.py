@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from benchmarks.catalogue import Unavailable
 from benchmarks.pinned import Served, python, serving
 from benchmarks.report import ROOT
 from kvlease.local import ports
@@ -30,12 +29,10 @@ class Contender:
 
 @contextmanager
 def all_of_them(pace: float, core: int | None, beside: int | None) -> Iterator[list[Contender]]:
-    """Serves engines of that pace (seconds per token), and every contender before them. Raises Unavailable.
+    """Serves engines of that pace (seconds per token), and every contender that there is before them.
 
     What is compared has *core*; engines, router and registry are on the other one.
     """
-    if not _PEER.exists():
-        raise Unavailable("vllm-router is not installed: `make bench` does it")
     two = r"ready engines ([\d.]+:\d+ [\d.]+:\d+)"
     with (
         serving("registry", python("kvlease.registry", *ANYWHERE), core=beside) as registry,
@@ -48,10 +45,9 @@ def all_of_them(pace: float, core: int | None, beside: int | None) -> Iterator[l
         _gateway(router, registry, core=core) as gateway,
         _vllm_router(*engines.address.split(), core=core) as peer,
     ):
-        decode = engines.address.split()[1]
         yield [
-            Contender(DIRECT, decode, [engines]),
-            Contender(PEER, peer.address, [peer]),
+            Contender(DIRECT, engines.address.split()[1], [engines]),
+            *([Contender(PEER, peer.address, [peer])] if peer else []),
             Contender(OURS, gateway.address, [gateway, router, registry]),
         ]
 
@@ -64,7 +60,10 @@ def _gateway(router: Served, registry: Served, *, core: int | None) -> Iterator[
 
 
 @contextmanager
-def _vllm_router(prefill: str, decode: str, *, core: int | None) -> Iterator[Served]:
+def _vllm_router(prefill: str, decode: str, *, core: int | None) -> Iterator[Served | None]:
+    if not _PEER.exists():
+        yield None
+        return
     port, metrics = ports.free(2)
     engines = ["--vllm-pd-disaggregation", "--prefill", f"http://{prefill}", "--decode", f"http://{decode}"]
     place = ["--host", "127.0.0.1", "--port", str(port), "--prometheus-port", str(metrics)]
