@@ -42,7 +42,7 @@ lint: dev ## Check style, types, layers and protos
 
 .PHONY: unit
 unit: dev proto-tools ## Run the tests that need no engine
-	$(PYTEST) -m "not engine and not vllm"
+	$(PYTEST) -m "not engine and not vllm and not compose"
 
 .PHONY: class-test
 class-test: setup ## Run the connector's tests on the classes of each supported vLLM
@@ -70,6 +70,10 @@ docs: dev ## Build the documentation, in .cache/site; a broken link fails
 .PHONY: faults
 faults: setup ## Run the fault matrix, a line per case; FAULTS=--fast without real engines (a minute), FAULTS=--help for more
 	$(BIN)/python -m tests.faults $(FAULTS)
+
+.PHONY: compose-test
+compose-test: dev ## Run the stack of docker-compose.yml and kill its parts, where Docker runs (about four minutes)
+	$(PYTEST) -m compose tests/deploy
 
 .PHONY: proto
 proto: proto-tools ## Generate the stubs from the .proto files

@@ -10,7 +10,7 @@ from kvlease.gateway import __main__ as gateway
 from kvlease.registry import __main__ as registry
 from kvlease.router import __main__ as router
 
-_PARSERS: Mapping[str, Callable[[], Any]] = MappingProxyType(
+COMMANDS: Mapping[str, Callable[[], Any]] = MappingProxyType(
     {
         "kvlease": cli,
         "kvlease-registry": registry._parser,
@@ -24,4 +24,4 @@ def parse(command: Sequence[str]) -> Any:
     """The arguments that a command gives. Exits, as the program would, when it does not take them."""
     if list(command[:2]) == ["sh", "-c"]:
         return parse(shlex.split(command[2].replace("$$", "$").removeprefix("exec ")))
-    return _PARSERS[command[0]]().parse_args(command[1:])
+    return COMMANDS[command[0]]().parse_args(command[1:])

@@ -1,0 +1,85 @@
+"""docker-compose.yml and what it mounts: commands that are taken, metrics that exist, bases that are pinned."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kvlease.connector.settings import Settings
+from kvlease.gateway.metrics import Metrics
+from tests.deploy.commands import COMMANDS, parse
+from tests.sim.lone import lone
+
+ROOT = Path(__file__).parents[2]
+COMPOSE: Any = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+SERVICES: dict[str, Any] = COMPOSE["services"]
+DASHBOARD: Any = json.loads((ROOT / "deploy" / "grafana" / "dashboards" / "kvlease.json").read_text())
+METRIC = re.compile(r"\b(?:kvlease_gateway|vllm):?\w+")
+
+
+def queries() -> list[str]:
+    return [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, x in SERVICES.items() if x.get("command", [""])[0] in ("sh", *COMMANDS)]
+)
+def test_services_start_with_these_arguments(name: str) -> None:
+    parse([re.sub(r"\$\{\w+:-(.*)}", r"\1", word) for word in SERVICES[name]["command"]])
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_services_are_confined_and_pinned(name: str) -> None:
+    service = SERVICES[name]
+
+    assert service["cap_drop"] == ["ALL"]
+    assert service["read_only"] is True
+    assert service.get("build") or re.search(r":v?\d+\.\d+\.\d+", service["image"])
+
+
+@pytest.mark.parametrize("file", ["services/Dockerfile", "deploy/vllm/Dockerfile"])
+def test_bases_are_pinned(file: str) -> None:
+    bases = re.findall(r"^ARG \w+=(\S+:\S+)$", (ROOT / file).read_text(), re.MULTILINE)
+
+    assert bases
+    assert all(re.search(r":v?\d+\.\d+\.\d+", base) for base in bases)
+
+
+@pytest.mark.parametrize(("role", "kv_role"), [("prefill", "kv_producer"), ("decode", "kv_consumer")])
+def test_engines_in_containers_load_the_connector(role: str, kv_role: str) -> None:
+    serve = ROOT / "deploy" / "vllm" / "serve"
+    said = subprocess.run([serve, role, "echo", "--model", "m"], capture_output=True, text=True, check=True).stdout
+    transfer = json.loads(said.partition("--kv-transfer-config ")[2])
+
+    assert said.startswith("--model m --host 0.0.0.0 --port 8000 ")
+    assert transfer["kv_connector_module_path"] == "kvlease.connector.nixl"
+    assert transfer["kv_role"] == kv_role
+    assert Settings.of(transfer["kv_connector_extra_config"], {}).bidirectional
+
+
+async def test_the_dashboard_asks_for_metrics_that_exist() -> None:
+    async with lone() as engine:
+        told = Metrics(lambda: 0.0).exposition().decode() + await engine.text("/metrics")
+    asked = {name for query in queries() for name in METRIC.findall(query)}
+
+    assert asked
+    for name in asked:
+        family = re.sub("_(total|bucket|sum)$", "", name)
+        assert re.search(rf"^# TYPE {family}(_total)? ", told, re.MULTILINE), name
+
+
+def test_prometheus_looks_for_engines_under_the_names_that_they_have() -> None:
+    told = yaml.safe_load((ROOT / "deploy" / "prometheus" / "prometheus.yml").read_text())
+    names = {name for job in told["scrape_configs"] for where in job["dns_sd_configs"] for name in where["names"]}
+
+    assert names == {name for name in SERVICES if name == "gateway" or SERVICES[name].get("profiles")}
+
+
+def test_the_balancer_looks_for_services_under_the_names_that_they_have() -> None:
+    told = (ROOT / "deploy" / "haproxy" / "haproxy.cfg").read_text()
+
+    assert set(re.findall(r"server-template \w+ \d+ (\w+):", told)) == {"registry", "router", "gateway"}
