@@ -1,11 +1,13 @@
 """Turns whose legs an application sends itself: late, for another tenant, under another salt."""
 
+import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from kvlease.client.sync import Client
+from kvlease.client.types import LeaseKind
 from kvlease.local import model
 from tests.conftest import Seen
 from tests.e2e.stack import READS, Stack, assert_same, body, counter, named, tokens
@@ -43,6 +45,8 @@ def test_another_tenant_gets_nothing_of_a_conversation_of_the_same_name(
         stack.leg(stack.prefill, turn.ticket, history, max_tokens=1)
         theirs = stack.leg(stack.decode, turn.ticket, history)
         report = other.complete(turn.ticket)
+        while not other.list_leases(conversation_id=conversation, kind=LeaseKind.DECODE):
+            time.sleep(0.02)
         other.end(conversation)
 
     mine = stack.complete(history, conversation)
@@ -78,6 +82,7 @@ def test_the_same_tokens_under_another_salt_are_not_reused(stack: Stack, convers
 
     again = stack.complete(history, conversation, cache_salt=uuid.uuid4().hex)
 
+    stack.leased(conversation, 2)
     seen(f"another salt: {again.cached} of {len(history)} reused")
     assert again.cached == 0
 

@@ -12,7 +12,7 @@ from tests.e2e.stack import PATIENT, Services, Stack, ready, services
 
 QUICK = ("--heartbeat", "500ms", "--hold", "6s", "--claim", "1500ms", "--margin", "200ms", "--least-claim", "100ms")
 FAST = ("--token-time", "1ms")
-TTL = 3.0  # seconds that a lease lives after an answer
+TTL = 2.0  # seconds that a lease lives after an answer
 
 
 class SimEngine(Process):

@@ -16,7 +16,7 @@ from tests.conftest import Seen
 from tests.e2e.stack import Stack, tokens
 
 KEPT = 40  # conversations that are idle meanwhile
-LOAD = Plan(conversations=10_000, concurrent=20, think=0.3, ramp=0.5, duration=6.0, patience=60.0)
+LOAD = Plan(conversations=10_000, concurrent=20, think=0.3, ramp=0.5, duration=4.0, patience=60.0)
 
 
 @pytest.mark.case(18)

@@ -22,7 +22,7 @@ async def test_conversations_go_on_whatever_fails(tmp_path: Path) -> None:
         patience=60.0,
     )
 
-    verdict = await soak(plan, Size(2, 3, ENGINE), tmp_path, ACTS, gap=1.0, warm=3.0)
+    verdict = await soak(plan, Size(2, 3, ENGINE, ttl=8.0), tmp_path, ACTS, gap=1.0, warm=3.0)
 
     broken = [rule for rule in verdict.broken if rule != REUSE_LATE]  # a share of few turns says little
     assert broken == [], verdict.figures
