@@ -8,9 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from kvlease.local import install
 from tests.e2e.stack import Stack
 
-pytestmark = pytest.mark.engine
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.skipif(
+        os.environ.get("KVLEASE_TEST_VLLM", install.DEFAULT) != install.DEFAULT, reason="one version tells for all"
+    ),
+]
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "agent_loop.py"
 
