@@ -8,6 +8,7 @@ from typing import Any
 
 import grpc
 import pytest
+from structlog.testing import capture_logs
 
 from kvlease.cli.authority import Authority
 from kvlease.client.engine import EngineRouterClient
@@ -97,9 +98,12 @@ async def test_whoever_shows_no_token_or_a_wrong_one_is_unauthenticated(metadata
     protection = Protection(keys_file=keys_file(tmp_path))
     async with serving(SERVICE, protection=protection) as (_, channel):
         call: Any = channel.unary_unary(f"/{NAME}/GetTicket")
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
+        with pytest.raises(grpc.aio.AioRpcError) as caught, capture_logs() as lines:
             await call(b"", metadata=metadata)
 
+    (line,) = lines
+    assert line["event"] == "call denied"
+    assert token_of(Role.OPERATOR) not in str(line)
     assert (caught.value.code(), reason_of(caught.value)) == (grpc.StatusCode.UNAUTHENTICATED, "CREDENTIALS_WRONG")
 
 

@@ -11,6 +11,7 @@ from grpc_status import rpc_status
 
 from kvlease.rpc.errors import INTERNAL, Malformed, Statuses, Violation, status_of
 from kvlease.rpc.guard import Guard
+from kvlease.rpc.identity import CredentialsWrong, EngineDenied, RoleDenied, TenantDenied
 from kvlease.rpc.logging import bound_call
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -96,5 +97,7 @@ class _Method:
         status = status_of(error, self._statuses)
         if status.code == INTERNAL.code.value[0]:
             log.error("call failed", exc_info=error)
+        elif isinstance(error, CredentialsWrong | RoleDenied | EngineDenied | TenantDenied):
+            log.warning("call denied", error=str(error), peer=context.peer())
         wire = rpc_status.to_status(status)
         await context.abort(wire.code, wire.details, wire.trailing_metadata)
