@@ -277,7 +277,8 @@ async def test_a_tenant_that_calls_too_often_is_told_when_to_come_back(tmp_path:
             await world.b.registry.list_leases(registry_pb2.ListLeasesRequest(page_token="1" * 200))
         await world.a.registry.list_leases(registry_pb2.ListLeasesRequest())
 
-    assert often.value.retry_after == pytest.approx(10, abs=1)
+    assert often.value.retry_after is not None
+    assert 0 < often.value.retry_after <= 10
     assert long.value.retry_after is None
 
 
