@@ -2,7 +2,15 @@
 
 import pytest
 
-from kvlease.registry.errors import ClaimLost, LeaseNotFound, NoLease, NumberUnknown, SecretWrong, SessionNotFound
+from kvlease.registry.errors import (
+    ClaimLost,
+    EngineNotFound,
+    LeaseNotFound,
+    NoLease,
+    NumberUnknown,
+    SecretWrong,
+    SessionNotFound,
+)
 from kvlease.registry.lease import Reason, State
 from kvlease.registry.renewals import Renewal
 from kvlease.registry.session import Credential
@@ -25,6 +33,42 @@ class SessionContract:
         numbers = [(await hand.beat()).number for _ in range(3)]
 
         assert numbers == [2, 3, 4]
+
+    async def test_an_engine_is_drained_and_put_back_as_an_operator_says(self, world: World) -> None:
+        hand = await world.engine()
+
+        async def shown() -> list[tuple[bool, bool]]:
+            return [(x.draining, x.healthy) for x in await world.store.engines("", include_lost=False)]
+
+        await world.store.drain("d0", undo=False)
+        await hand.beat()
+        assert await shown() == [(True, False)]
+        await world.store.drain("d0", undo=True)
+        assert await shown() == [(False, True)]
+
+    async def test_a_drained_engine_stays_so_until_it_is_started_again(self, world: World) -> None:
+        hand = await world.engine("d0", "i1")
+        await world.store.drain("d0", undo=False)
+
+        await hand.open()
+        assert [x.draining for x in await world.store.engines("", include_lost=False)] == [True]
+        await world.engine("d0", "i2")
+        assert [x.draining for x in await world.store.engines("", include_lost=False)] == [False]
+
+    async def test_a_drained_engines_leases_are_claimed_and_granted(self, world: World) -> None:
+        hand, reader = await world.engine(), await world.engine("p0")
+        await hand.grant("l1", "text")
+        await world.store.drain("d0", undo=False)
+
+        assert (await reader.claim("text")).lease.terms.lease_id == "l1"
+        assert (await hand.grant("l2", "text and more")).generation == 2
+
+    async def test_only_an_engine_with_a_session_is_drained(self, world: World) -> None:
+        hand = await world.engine()
+        await world.store.close_session(hand.credential)
+
+        with pytest.raises(EngineNotFound):
+            await world.store.drain("d0", undo=False)
 
     async def test_an_answer_that_was_not_sent_cannot_be_received(self, world: World) -> None:
         hand = await world.engine()

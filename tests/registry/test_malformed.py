@@ -116,6 +116,7 @@ CASES = [
     ("EndTurn", turn(outcome=None), "outcome"),
     ("EndTurn", turn(stop_reason=9), "stop_reason"),
     ("EndTurn", turn(decode=NO_ENGINE), "decode.incarnation"),
+    ("DrainEngine", r.DrainEngineRequest(), "engine_id"),
     ("RevokeLeases", r.RevokeLeasesRequest(), "lease_ids"),
     ("RevokeLeases", r.RevokeLeasesRequest(lease_ids=[""]), "lease_ids[0]"),
     ("RevokeLeases", r.RevokeLeasesRequest(engine_id=LONG), "engine_id"),

@@ -5,6 +5,8 @@ import time
 
 import pytest
 
+from kvlease.registry.lease import Conversation
+from kvlease.registry.ledger import AT_ONCE
 from kvlease.registry.memory import MemoryStore
 from kvlease.registry.rules import Rules, Timing
 from kvlease.registry.service import serve
@@ -12,8 +14,8 @@ from kvlease.registry.value import LeastRecentlyRenewed
 from kvlease.v1 import registry_pb2
 from tests.registry import contract, messages
 from tests.registry.stores import WATCH_LIMIT, MemoryWorlds
-from tests.registry.world import WorldMaker
-from tests.support.clock import settle
+from tests.registry.world import World, WorldMaker
+from tests.support.clock import FakeClock, settle
 from tests.support.servers import serving
 
 
@@ -47,6 +49,35 @@ async def test_callers_that_go_away_leave_nothing_behind() -> None:
 
         while store.waiting:
             await registry.ListEngines(registry_pb2.ListEnginesRequest())
+
+
+async def test_a_renewed_claim_is_told_no_longer_than_it_lasts_though_much_is_due() -> None:
+    clock = FakeClock()
+    store = MemoryStore(
+        Rules(),
+        clock=clock,
+        sleep=clock.sleep,
+        token=lambda: f"token{clock.now}",
+        value=LeastRecentlyRenewed(),
+        watch_limit=WATCH_LIMIT,
+    )
+
+    async def pass_time(seconds: float) -> None:
+        clock.advance(seconds)
+
+    world = World(store, pass_time, Rules(), settle)
+    hand = await world.engine(blocks=10_000)
+    for i in range(3 * AT_ONCE):
+        await hand.announce((hand.terms(f"x{i}", conversation=Conversation("t1", f"{i}")), 1, 1.0 + i / 1000))
+    await hand.grant("l1", "abcd")
+    await hand.claim("abcd", claim_id="c1")
+
+    await world.advance(3.0)
+
+    assert await hand.renew_claim("c1") < 5.0 - 1.5
+    for _ in range(3):
+        await world.live()
+    assert await hand.renew_claim("c1") == 5.0
 
 
 async def test_engines_are_not_lost_because_the_registry_stood_still(make: WorldMaker) -> None:

@@ -45,8 +45,8 @@ class Draw:
         """One step: its name and what it is given."""
         weights = {
             "time": 10, "everybody beats": 8, "beat": 6, "grant": 24, "claim": 16, "renew claim": 4, "finish": 5,
-            "announce": 4, "renew": 4, "end turn": 4, "release": 4, "page": 4, "open": 1, "close": 0.3, "revoke": 1,
-            "release all": 0.3, "end conversation": 1,
+            "announce": 4, "renew": 4, "end turn": 4, "release": 4, "page": 4, "open": 1, "close": 0.3, "drain": 1,
+            "revoke": 1, "release all": 0.3, "end conversation": 1,
         }  # fmt: skip
         (name,) = self._random.choices([*weights], [*weights.values()])
         return name, *getattr(self, f"_{name.replace(' ', '_')}")()
@@ -113,6 +113,9 @@ class Draw:
     def _open(self) -> Step:
         return self._one(ENGINES), self._one(["i1", "i1", "i2"])
 
+    def _drain(self) -> Step:
+        return self._one(ENGINES), self._one([True, False])
+
     def _close(self) -> Step:
         return (self._one(ENGINES),)
 
@@ -176,6 +179,9 @@ class Twin:
             except SessionNotFound:
                 await hand.open()
         return answers
+
+    async def _drain(self, engine_id: str, undo: Any) -> None:
+        await self.world.store.drain(engine_id, undo=undo)
 
     async def _close(self, engine_id: str) -> None:
         await self.world.store.close_session(self.hands[engine_id].credential)

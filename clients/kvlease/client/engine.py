@@ -130,6 +130,12 @@ class EngineRegistryClient(AsyncCaller["RegistryServiceAsyncStub"]):
         """Calls `RegistryService.EndTurn`."""
         return await self._call(self._stub.EndTurn, request, timeout, tenant)
 
+    async def drain_engine(
+        self, request: registry.DrainEngineRequest, *, timeout: float = TIMEOUT, tenant: str = ""
+    ) -> registry.DrainEngineResponse:
+        """Calls `RegistryService.DrainEngine`."""
+        return await self._call(self._stub.DrainEngine, request, timeout, tenant)
+
     async def revoke_leases(
         self, request: registry.RevokeLeasesRequest, *, timeout: float = TIMEOUT, tenant: str = ""
     ) -> registry.RevokeLeasesResponse:

@@ -22,6 +22,7 @@ NOT_FOUND          NO_MATCH              NoMatch
 NOT_FOUND          PREFILL_FAILED        PrefillFailed
 NOT_FOUND          MODEL_NOT_FOUND       ModelNotFound
 NOT_FOUND          TICKET_NOT_FOUND      TicketNotFound
+NOT_FOUND          ENGINE_NOT_FOUND      EngineNotFound
 ALREADY_EXISTS                           AlreadyExists
 ALREADY_EXISTS     ID_TAKEN              IdTaken
 FAILED_PRECONDITION                      FailedPrecondition
@@ -156,6 +157,10 @@ class TicketNotFound(NotFound):
     """The ticket is unknown or over."""
 
 
+class EngineNotFound(NotFound):
+    """No engine of that id has a session."""
+
+
 class AlreadyExists(KvleaseError):
     """The id is in use."""
 
@@ -288,6 +293,7 @@ EXCEPTIONS: Mapping[tuple[grpc.StatusCode, str], type[KvleaseError]] = MappingPr
         (_Code.NOT_FOUND, "PREFILL_FAILED"): PrefillFailed,
         (_Code.NOT_FOUND, "MODEL_NOT_FOUND"): ModelNotFound,
         (_Code.NOT_FOUND, "TICKET_NOT_FOUND"): TicketNotFound,
+        (_Code.NOT_FOUND, "ENGINE_NOT_FOUND"): EngineNotFound,
         (_Code.ALREADY_EXISTS, ""): AlreadyExists,
         (_Code.ALREADY_EXISTS, "ID_TAKEN"): IdTaken,
         (_Code.FAILED_PRECONDITION, ""): FailedPrecondition,

@@ -174,6 +174,15 @@ class Client:
         request = registry_pb2.EndConversationRequest(conversation_id=conversation_id)
         return _persist(self._registry, self._registry.stub.EndConversation, request, timeout).leases
 
+    def drain(self, engine_id: str, *, undo: bool = False, timeout: float = TIMEOUT) -> None:
+        """Takes an engine out of what routers choose from, or puts it back; operators only.
+
+        Raises:
+            EngineNotFound: it has no session.
+        """
+        request = registry_pb2.DrainEngineRequest(engine_id=engine_id, undo=undo)
+        _persist(self._registry, self._registry.stub.DrainEngine, request, timeout)
+
     def revoke(self, engine_id: str, *, timeout: float = TIMEOUT) -> int:
         """Revokes all leases of an engine, before it sleeps or stops; operators only. Gives how many were live.
 

@@ -76,6 +76,8 @@ class _ErrorReasonEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._En
     """UNAUTHENTICATED: no credentials were shown, or wrong ones."""
     ERROR_REASON_STORE_UNREACHABLE: _ErrorReason.ValueType  # 26
     """UNAVAILABLE: the registry cannot reach the store that it shares with others; it may or may not have been done."""
+    ERROR_REASON_ENGINE_NOT_FOUND: _ErrorReason.ValueType  # 27
+    """NOT_FOUND: no engine of that id has a session."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Says what was refused. Sent as the enum's name without its prefix, such as "LEASE_NOT_FOUND"."""
@@ -134,4 +136,6 @@ ERROR_REASON_CREDENTIALS_WRONG: ErrorReason.ValueType  # 25
 """UNAUTHENTICATED: no credentials were shown, or wrong ones."""
 ERROR_REASON_STORE_UNREACHABLE: ErrorReason.ValueType  # 26
 """UNAVAILABLE: the registry cannot reach the store that it shares with others; it may or may not have been done."""
+ERROR_REASON_ENGINE_NOT_FOUND: ErrorReason.ValueType  # 27
+"""NOT_FOUND: no engine of that id has a session."""
 Global___ErrorReason: typing_extensions.TypeAlias = ErrorReason

@@ -1378,6 +1378,40 @@ class RevokeLeasesResponse(google.protobuf.message.Message):
 Global___RevokeLeasesResponse: typing_extensions.TypeAlias = RevokeLeasesResponse
 
 @typing.final
+class DrainEngineRequest(google.protobuf.message.Message):
+    """Names an engine to drain."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    ENGINE_ID_FIELD_NUMBER: builtins.int
+    UNDO_FIELD_NUMBER: builtins.int
+    engine_id: builtins.str
+    """Its id; another start of it begins undrained."""
+    undo: builtins.bool
+    """Put it back instead."""
+    def __init__(
+        self,
+        *,
+        engine_id: builtins.str = ...,
+        undo: builtins.bool = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["engine_id", b"engine_id", "undo", b"undo"]) -> None: ...
+
+Global___DrainEngineRequest: typing_extensions.TypeAlias = DrainEngineRequest
+
+@typing.final
+class DrainEngineResponse(google.protobuf.message.Message):
+    """Says that it was done."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+
+Global___DrainEngineResponse: typing_extensions.TypeAlias = DrainEngineResponse
+
+@typing.final
 class GetLeaseRequest(google.protobuf.message.Message):
     """Reads a lease."""
 

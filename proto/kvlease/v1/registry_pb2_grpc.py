@@ -105,6 +105,11 @@ class RegistryServiceStub(object):
                 request_serializer=kvlease_dot_v1_dot_registry__pb2.RevokeLeasesRequest.SerializeToString,
                 response_deserializer=kvlease_dot_v1_dot_registry__pb2.RevokeLeasesResponse.FromString,
                 _registered_method=True)
+        self.DrainEngine = channel.unary_unary(
+                '/kvlease.v1.RegistryService/DrainEngine',
+                request_serializer=kvlease_dot_v1_dot_registry__pb2.DrainEngineRequest.SerializeToString,
+                response_deserializer=kvlease_dot_v1_dot_registry__pb2.DrainEngineResponse.FromString,
+                _registered_method=True)
         self.GetLease = channel.unary_unary(
                 '/kvlease.v1.RegistryService/GetLease',
                 request_serializer=kvlease_dot_v1_dot_registry__pb2.GetLeaseRequest.SerializeToString,
@@ -256,6 +261,15 @@ class RegistryServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DrainEngine(self, request, context):
+        """Takes an engine, as it runs now, out of what routers choose from, or puts it back: operators only. Idempotent.
+        What it runs goes on, and its leases live on and are read; to have its memory at once, revoke them too.
+        NOT_FOUND: it has no session. PERMISSION_DENIED: not an operator.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetLease(self, request, context):
         """Reads one lease. NOT_FOUND: unknown, gone, or another tenant's.
         """
@@ -366,6 +380,11 @@ def add_RegistryServiceServicer_to_server(servicer, server):
                     servicer.RevokeLeases,
                     request_deserializer=kvlease_dot_v1_dot_registry__pb2.RevokeLeasesRequest.FromString,
                     response_serializer=kvlease_dot_v1_dot_registry__pb2.RevokeLeasesResponse.SerializeToString,
+            ),
+            'DrainEngine': grpc.unary_unary_rpc_method_handler(
+                    servicer.DrainEngine,
+                    request_deserializer=kvlease_dot_v1_dot_registry__pb2.DrainEngineRequest.FromString,
+                    response_serializer=kvlease_dot_v1_dot_registry__pb2.DrainEngineResponse.SerializeToString,
             ),
             'GetLease': grpc.unary_unary_rpc_method_handler(
                     servicer.GetLease,
@@ -772,6 +791,33 @@ class RegistryService(object):
             '/kvlease.v1.RegistryService/RevokeLeases',
             kvlease_dot_v1_dot_registry__pb2.RevokeLeasesRequest.SerializeToString,
             kvlease_dot_v1_dot_registry__pb2.RevokeLeasesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DrainEngine(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kvlease.v1.RegistryService/DrainEngine',
+            kvlease_dot_v1_dot_registry__pb2.DrainEngineRequest.SerializeToString,
+            kvlease_dot_v1_dot_registry__pb2.DrainEngineResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -255,6 +255,22 @@ _RegistryServiceRevokeLeasesType = typing_extensions.TypeVar(
     ],
 )
 
+_RegistryServiceDrainEngineType = typing_extensions.TypeVar(
+    '_RegistryServiceDrainEngineType',
+    grpc.UnaryUnaryMultiCallable[
+        kvlease.v1.registry_pb2.DrainEngineRequest,
+        kvlease.v1.registry_pb2.DrainEngineResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        kvlease.v1.registry_pb2.DrainEngineRequest,
+        kvlease.v1.registry_pb2.DrainEngineResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        kvlease.v1.registry_pb2.DrainEngineRequest,
+        kvlease.v1.registry_pb2.DrainEngineResponse,
+    ],
+)
+
 _RegistryServiceGetLeaseType = typing_extensions.TypeVar(
     '_RegistryServiceGetLeaseType',
     grpc.UnaryUnaryMultiCallable[
@@ -335,7 +351,7 @@ _RegistryServiceListEnginesType = typing_extensions.TypeVar(
     ],
 )
 
-class RegistryServiceStub(typing.Generic[_RegistryServiceOpenSessionType, _RegistryServiceHeartbeatType, _RegistryServiceCloseSessionType, _RegistryServiceAnnounceLeasesType, _RegistryServiceGrantLeaseType, _RegistryServiceRenewLeasesType, _RegistryServiceReleaseLeaseType, _RegistryServiceReleaseAllType, _RegistryServiceEndConversationType, _RegistryServiceClaimLeaseType, _RegistryServiceRenewClaimType, _RegistryServiceFinishClaimType, _RegistryServiceEndTurnType, _RegistryServiceRevokeLeasesType, _RegistryServiceGetLeaseType, _RegistryServiceListLeasesType, _RegistryServiceLocateConversationsType, _RegistryServiceWatchLeasesType, _RegistryServiceListEnginesType]):
+class RegistryServiceStub(typing.Generic[_RegistryServiceOpenSessionType, _RegistryServiceHeartbeatType, _RegistryServiceCloseSessionType, _RegistryServiceAnnounceLeasesType, _RegistryServiceGrantLeaseType, _RegistryServiceRenewLeasesType, _RegistryServiceReleaseLeaseType, _RegistryServiceReleaseAllType, _RegistryServiceEndConversationType, _RegistryServiceClaimLeaseType, _RegistryServiceRenewClaimType, _RegistryServiceFinishClaimType, _RegistryServiceEndTurnType, _RegistryServiceRevokeLeasesType, _RegistryServiceDrainEngineType, _RegistryServiceGetLeaseType, _RegistryServiceListLeasesType, _RegistryServiceLocateConversationsType, _RegistryServiceWatchLeasesType, _RegistryServiceListEnginesType]):
     """Leases decode's KV blocks."""
 
     @typing.overload
@@ -395,6 +411,10 @@ class RegistryServiceStub(typing.Generic[_RegistryServiceOpenSessionType, _Regis
         grpc.UnaryUnaryMultiCallable[
             kvlease.v1.registry_pb2.RevokeLeasesRequest,
             kvlease.v1.registry_pb2.RevokeLeasesResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            kvlease.v1.registry_pb2.DrainEngineRequest,
+            kvlease.v1.registry_pb2.DrainEngineResponse,
         ],
         grpc.UnaryUnaryMultiCallable[
             kvlease.v1.registry_pb2.GetLeaseRequest,
@@ -475,6 +495,10 @@ class RegistryServiceStub(typing.Generic[_RegistryServiceOpenSessionType, _Regis
         grpc.aio.UnaryUnaryMultiCallable[
             kvlease.v1.registry_pb2.RevokeLeasesRequest,
             kvlease.v1.registry_pb2.RevokeLeasesResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            kvlease.v1.registry_pb2.DrainEngineRequest,
+            kvlease.v1.registry_pb2.DrainEngineResponse,
         ],
         grpc.aio.UnaryUnaryMultiCallable[
             kvlease.v1.registry_pb2.GetLeaseRequest,
@@ -574,6 +598,12 @@ class RegistryServiceStub(typing.Generic[_RegistryServiceOpenSessionType, _Regis
     INVALID_ARGUMENT: nothing selected. PERMISSION_DENIED: not an operator.
     """
 
+    DrainEngine: _RegistryServiceDrainEngineType
+    """Takes an engine, as it runs now, out of what routers choose from, or puts it back: operators only. Idempotent.
+    What it runs goes on, and its leases live on and are read; to have its memory at once, revoke them too.
+    NOT_FOUND: it has no session. PERMISSION_DENIED: not an operator.
+    """
+
     GetLease: _RegistryServiceGetLeaseType
     """Reads one lease. NOT_FOUND: unknown, gone, or another tenant's."""
 
@@ -651,6 +681,10 @@ RegistryServiceAsyncStub: typing_extensions.TypeAlias = RegistryServiceStub[
     grpc.aio.UnaryUnaryMultiCallable[
         kvlease.v1.registry_pb2.RevokeLeasesRequest,
         kvlease.v1.registry_pb2.RevokeLeasesResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        kvlease.v1.registry_pb2.DrainEngineRequest,
+        kvlease.v1.registry_pb2.DrainEngineResponse,
     ],
     grpc.aio.UnaryUnaryMultiCallable[
         kvlease.v1.registry_pb2.GetLeaseRequest,
@@ -821,6 +855,17 @@ class RegistryServiceServicer(metaclass=abc.ABCMeta):
     ) -> typing.Union[kvlease.v1.registry_pb2.RevokeLeasesResponse, collections.abc.Awaitable[kvlease.v1.registry_pb2.RevokeLeasesResponse]]:
         """Revokes leases: operators only. Idempotent; answers how many were LIVE.
         INVALID_ARGUMENT: nothing selected. PERMISSION_DENIED: not an operator.
+        """
+
+    @abc.abstractmethod
+    def DrainEngine(
+        self,
+        request: kvlease.v1.registry_pb2.DrainEngineRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[kvlease.v1.registry_pb2.DrainEngineResponse, collections.abc.Awaitable[kvlease.v1.registry_pb2.DrainEngineResponse]]:
+        """Takes an engine, as it runs now, out of what routers choose from, or puts it back: operators only. Idempotent.
+        What it runs goes on, and its leases live on and are read; to have its memory at once, revoke them too.
+        NOT_FOUND: it has no session. PERMISSION_DENIED: not an operator.
         """
 
     @abc.abstractmethod

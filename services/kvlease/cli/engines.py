@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Callable
 
+from kvlease.cli import drain
 from kvlease.cli.command import OK, Subparsers, add_connection, connect
 from kvlease.cli.command import add_parser as add
 from kvlease.cli.output import length, print_json, print_table
@@ -41,6 +42,7 @@ def add_parser(subparsers: Subparsers) -> None:
     examples = """
         kvlease engines
         kvlease engines --role decode --state healthy
+        kvlease engines drain 10.0.0.2:5600 --wait 10m
         kvlease engines --model my-model --json | jq '.[].http_url'
     """
     parser = add(subparsers, "engines", "list engines, also lost ones, with their load", run, examples=examples)
@@ -48,6 +50,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--role", type=EngineRole, choices=ROLES, help="only those that are started for it")
     parser.add_argument("--state", choices=STATES, help="only those in this state")
     add_connection(parser, "registry")
+    drain.add_parser(parser.add_subparsers(title="commands", metavar="COMMAND"))
 
 
 def run(args: argparse.Namespace) -> int:

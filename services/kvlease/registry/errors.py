@@ -37,6 +37,14 @@ class LeaseNotFound(Refusal):
         self.lease_id = lease_id
 
 
+class EngineNotFound(Refusal):
+    """No engine of that id has a session."""
+
+    def __init__(self, engine_id: str) -> None:
+        super().__init__("no such engine")
+        self.engine_id = engine_id
+
+
 class NoLease(Refusal):
     """The conversation has no lease that may be claimed."""
 

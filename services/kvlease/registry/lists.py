@@ -135,11 +135,12 @@ def _in_time(ledger: Ledger, session: Session) -> bool:
 
 def _engine(ledger: Ledger, session: Session) -> EngineShown:
     silent = ledger.now - session.heartbeat_at
+    draining = session.draining or session.drained
     return EngineShown(
         engine=session.engine,
         load=session.load,
-        healthy=_in_time(ledger, session) and not session.draining,
-        draining=session.draining,
+        healthy=_in_time(ledger, session) and not draining,
+        draining=draining,
         silent=silent,
         leases=session.live_leases,
         leased_blocks=session.leased_blocks,

@@ -128,13 +128,18 @@ class MemoryStore:
             await self._feed.wait(found.topic, min(ends_at, found.until) - self._clock())
 
     async def renew_claim(self, credential: Credential, claim_id: str) -> float:
-        return self._do(lambda x: claims.renew_claim(x, credential, claim_id))
+        came_at = self._clock()
+        ttl = self._do(lambda x: claims.renew_claim(x, credential, claim_id))
+        return max(0.0, ttl + self._ledger.now - came_at)  # likewise, and time may have stopped on the way
 
     async def finish_claim(self, credential: Credential, claim_id: str) -> str | None:
         return self._do(lambda x: claims.finish_claim(x, credential, claim_id))
 
     async def end_turn(self, end: TurnEnd) -> bytes | None:
         return self._do(lambda x: turns.end_turn(x, end))
+
+    async def drain(self, engine_id: str, *, undo: bool) -> None:
+        self._do(lambda x: sessions.drain(x, engine_id, undo=undo))
 
     async def revoke(self, selection: Selection) -> int:
         return self._do(lambda x: endings.revoke(x, selection))

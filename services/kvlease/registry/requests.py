@@ -178,6 +178,14 @@ def selection(request: registry_pb2.RevokeLeasesRequest) -> Selection:
     return Selection(tuple(request.lease_ids), key, request.engine_id)
 
 
+def drain(request: registry_pb2.DrainEngineRequest) -> str:
+    """Reads which engine is meant."""
+    checks = Checks()
+    checks.name(request.engine_id, "engine_id", MAX_NAME)
+    checks.done()
+    return request.engine_id
+
+
 def page(request: registry_pb2.ListLeasesRequest, tenant: str) -> tuple[Filter, int, int]:
     """Reads which leases are wanted, after which one, and how many."""
     checks = Checks()

@@ -126,6 +126,14 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
         log.info("leases revoked", leases=revoked, engine=selection.engine_id)
         return registry_pb2.RevokeLeasesResponse(leases=revoked)
 
+    async def DrainEngine(
+        self, request: registry_pb2.DrainEngineRequest, _context: Context
+    ) -> registry_pb2.DrainEngineResponse:
+        engine_id = requests.drain(request)
+        await self._store.drain(engine_id, undo=request.undo)
+        log.info("engine drained", engine=engine_id, undone=request.undo)
+        return registry_pb2.DrainEngineResponse()
+
     async def GetLease(self, request: registry_pb2.GetLeaseRequest, context: Context) -> registry_pb2.GetLeaseResponse:
         tenant = caller(context).tenant
         found = await self._store.get(tenant, requests.lease_id(request))

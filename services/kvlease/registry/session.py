@@ -50,6 +50,9 @@ class Session:
     open: bool = True
     """Until it is replaced, closed or reaped; after that nothing of it is claimed, and its promise stands still."""
     draining: bool = False
+    """So its engine says."""
+    drained: bool = False
+    """So an operator says."""
     load: bytes = b""
     leases: dict[str, Lease] = field(default_factory=dict)
     orders: dict[str, Order] = field(default_factory=dict)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import structlog
 
 from kvlease.registry import life, renewals
+from kvlease.registry.errors import EngineNotFound
 from kvlease.registry.lease import Reason, State
 from kvlease.registry.ledger import Ledger
 from kvlease.registry.session import Credential, Engine, Session
@@ -54,12 +55,14 @@ def open_session(ledger: Ledger, engine: Engine) -> Opened:
     one is reaped.
     """
     known = ledger.engines.setdefault(engine.ref.engine_id, [])
+    drained = any(before.drained for before in known if before.engine.ref == engine.ref)
     for before in known:
         before.open = False
         if before.engine.ref != engine.ref:
             _retire_all(ledger, before)
     credential = Credential(ledger.token(), ledger.token())
     session = Session(credential, engine, int(ledger.rules.retention * engine.total_blocks), ledger.now)
+    session.drained = drained
     ledger.sessions[credential.session_id] = session
     known.append(session)
     _reap_in_time(ledger, session)
@@ -84,6 +87,15 @@ def heartbeat(ledger: Ledger, credential: Credential, beat: Beat) -> Answer:
     renewed = [session.leases[lease_id] for lease_id in session.notices]
     remaining = [(x.lease_id, x.remaining(ledger.now)) for x in renewed if x.state is State.LIVE]
     return Answer(number, ledger.boot_id, orders, remaining)
+
+
+def drain(ledger: Ledger, engine_id: str, *, undo: bool) -> None:
+    """Takes an engine, as it runs now, out of what routers choose from, or puts it back. Raises EngineNotFound."""
+    known = [session for session in ledger.engines.get(engine_id, ()) if session.open]
+    if not known:
+        raise EngineNotFound(engine_id)
+    for session in known:
+        session.drained = not undo
 
 
 def close_session(ledger: Ledger, credential: Credential) -> None:

@@ -14,6 +14,7 @@ STATUSES: Statuses = MappingProxyType(
         errors.SecretWrong: Status(StatusCode.PERMISSION_DENIED, reasons.ERROR_REASON_SESSION_SECRET_WRONG),
         errors.NumberUnknown: Status(StatusCode.INVALID_ARGUMENT, reasons.ERROR_REASON_MALFORMED),
         errors.LeaseNotFound: Status(StatusCode.NOT_FOUND, reasons.ERROR_REASON_LEASE_NOT_FOUND),
+        errors.EngineNotFound: Status(StatusCode.NOT_FOUND, reasons.ERROR_REASON_ENGINE_NOT_FOUND),
         errors.NoLease: Status(StatusCode.NOT_FOUND, reasons.ERROR_REASON_NO_LEASE),
         errors.NoMatch: Status(StatusCode.NOT_FOUND, reasons.ERROR_REASON_NO_MATCH),
         errors.PrefillFailed: Status(StatusCode.NOT_FOUND, reasons.ERROR_REASON_PREFILL_FAILED),

@@ -63,6 +63,9 @@ class Store(Protocol):
     async def end_turn(self, end: TurnEnd) -> bytes | None:
         """Tells how a turn ended; returns prefill's report, if there is one."""
 
+    async def drain(self, engine_id: str, *, undo: bool) -> None:
+        """Takes an engine out of what routers choose from, or puts it back."""
+
     async def revoke(self, selection: Selection) -> int:
         """Revokes leases; returns how many were live."""
 

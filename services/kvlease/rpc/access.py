@@ -28,6 +28,7 @@ ACCESS: Mapping[str, frozenset[Role]] = MappingProxyType(
         REGISTRY + "RenewLeases": _FRONT,
         REGISTRY + "EndConversation": _READERS,
         REGISTRY + "RevokeLeases": frozenset({Role.OPERATOR}),
+        REGISTRY + "DrainEngine": frozenset({Role.OPERATOR}),
         REGISTRY + "GetLease": _READERS,
         REGISTRY + "ListLeases": _READERS | {Role.ROUTER},
         REGISTRY + "LocateConversations": frozenset({Role.ROUTER}),

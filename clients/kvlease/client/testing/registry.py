@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 
 from kvlease.client import types, words
 from kvlease.client.convert import seconds
-from kvlease.client.errors import LeaseNotFound, Malformed
+from kvlease.client.errors import EngineNotFound, LeaseNotFound, Malformed
 from kvlease.client.requests import duration, engine_ref
 from kvlease.client.testing.server import DEFAULT_TENANT, FakeServer, Unary
 from kvlease.v1 import lease_pb2, registry_pb2
@@ -71,6 +71,7 @@ class FakeRegistry(FakeServer):
             "GetLease": self._get_lease,
             "ListLeases": self._list_leases,
             "ListEngines": self._list_engines,
+            "DrainEngine": self._drain_engine,
         }
         super().__init__("kvlease.v1.RegistryService", registry_pb2, unary, {"WatchLeases": self._watch_leases})
         self.engines: dict[str, registry_pb2.EngineStatus] = {}
@@ -207,6 +208,13 @@ class FakeRegistry(FakeServer):
         wanted = [e for e in self.engines.values() if request.model in ("", *e.engine.models)]
         shown = [engine for engine in wanted if engine.healthy or request.include_lost]
         return registry_pb2.ListEnginesResponse(engines=sorted(shown, key=lambda e: e.engine.ref.engine_id))
+
+    def _drain_engine(self, request: registry_pb2.DrainEngineRequest, _tenant: str) -> Message:
+        engine = self.engines.get(request.engine_id)
+        if engine is None:
+            raise EngineNotFound("no such engine", metadata={"engine_id": request.engine_id})
+        engine.draining, engine.healthy = not request.undo, request.undo
+        return registry_pb2.DrainEngineResponse()
 
     def _watch_leases(
         self, request: registry_pb2.WatchLeasesRequest, tenant: str, context: grpc.ServicerContext

@@ -18,6 +18,7 @@ REFUSALS: Mapping[str, Callable[..., Refusal]] = MappingProxyType(
         "SecretWrong": errors.SecretWrong,
         "NumberUnknown": lambda number: errors.NumberUnknown(int(number)),
         "LeaseNotFound": errors.LeaseNotFound,
+        "EngineNotFound": errors.EngineNotFound,
         "NoLease": errors.NoLease,
         "NoMatch": errors.NoMatch,
         "PrefillFailed": errors.PrefillFailed,

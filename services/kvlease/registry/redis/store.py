@@ -223,6 +223,9 @@ class RedisStore:
         told, report = await self._ask("end_turn", {"ending": questions.ending(end)})
         return report if told else None
 
+    async def drain(self, engine_id: str, *, undo: bool) -> None:
+        await self._ask("drain", {"engine_id": engine_id, "undo": undo})
+
     async def revoke(self, selection: Selection) -> int:
         of_conversation = questions.conversation(selection.conversation) if selection.conversation else {}
         asked = {"lease_ids": selection.lease_ids, "engine_id": selection.engine_id, **of_conversation}

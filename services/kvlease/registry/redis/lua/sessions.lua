@@ -14,16 +14,17 @@ local function profile_key(session) return AT .. 'p:' .. session.id end
 
 function sessioning.open(engine)
   local known = get(engines, engine.engine_id) or {}
+  local drained = false
   for _, session_id in ipairs(known) do
     local before = get(sessions, session_id)
     before.open = false
-    if not same_engine(before, engine) then retire_all(before) end
+    if not same_engine(before, engine) then retire_all(before) else drained = drained or before.drained end
   end
   local session = {
     id = engine.id, secret = engine.secret, engine_id = engine.engine_id, incarnation = engine.incarnation,
     models = engine.models, total_blocks = engine.total_blocks,
     budget = math.floor(rules.retention * engine.total_blocks), heartbeat_at = ledger.now,
-    open = true, draining = false, load = '', orders = {}, notices = {}, number = 0, acknowledged = -1,
+    open = true, draining = false, drained = drained, load = '', orders = {}, notices = {}, number = 0, acknowledged = -1,
     live_leases = 0, leased_blocks = 0, claimed_blocks = 0, kept_blocks = 0, freeing_blocks = 0, reported_blocks = 0,
     granted_since = 0, sent = {0, ledger.now}, promised_from = -math.huge,
   }
@@ -88,6 +89,15 @@ function sessioning.heartbeat(credential, beat)
     if lease.state == LIVE then remaining[#remaining + 1] = {lease_id, math.max(0, lease.expires_at - ledger.now)} end
   end
   return number, orders, remaining
+end
+
+function sessioning.drain(engine_id, undo)
+  local found = false
+  for _, session_id in ipairs(get(engines, engine_id) or {}) do
+    local session = get(sessions, session_id)
+    if session.open then session.drained, found = not undo, true end
+  end
+  if not found then refuse('EngineNotFound', engine_id) end
 end
 
 function sessioning.close(credential)

@@ -92,10 +92,11 @@ local function serves(session, model)
 end
 
 local function engine(session)
+  local draining = session.draining or session.drained
   return {
     session.engine_id, session.incarnation, session.models, exact(session.total_blocks),
-    call('GET', profile_key(session)) or '', session.load, in_time(session) and not session.draining and 1 or 0,
-    session.draining and 1 or 0, exact(ledger.now - session.heartbeat_at), exact(session.live_leases),
+    call('GET', profile_key(session)) or '', session.load, in_time(session) and not draining and 1 or 0,
+    draining and 1 or 0, exact(ledger.now - session.heartbeat_at), exact(session.live_leases),
     exact(session.leased_blocks), exact(session.claimed_blocks), exact(session.budget),
   }
 end

@@ -1,0 +1,1 @@
+return run(function() sessioning.drain(args.engine_id, args.undo) end)
