@@ -3,7 +3,8 @@
     kvlease up --engines sim --no-prefill-prefix-caching
     python examples/langgraph_agent.py
 
-Needs `langgraph`, `openai` and kvlease. With other engines than simulated ones, choose a model that calls tools.
+Needs `langgraph`, `openai` and kvlease. Real vLLM calls tools only with a model that can, and when it is started with
+`--enable-auto-tool-choice --tool-call-parser ...`; simulated engines always do.
 """
 
 import argparse

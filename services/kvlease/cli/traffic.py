@@ -39,7 +39,7 @@ class Counters:
                     case "requests_total" if labels.get("route", "").startswith("/v1/"):
                         requests += value
                     case "in_flight":
-                        in_flight += value
+                        in_flight = max(0.0, value - 1)  # the one that asked for this
                     case "prompt_tokens_total":
                         _add(tokens, labels.get("source", ""), value)
                     case "misses_total":
