@@ -32,7 +32,7 @@ def placed(text: str, registry: int, router: int, gateway: int) -> str:
         ("kvlease engines", calls),
     ):
         text = text.replace(command, f"{command} {options}")
-    return text.replace("localhost:8440", f"localhost:{gateway}")
+    return text.replace("localhost:8440", f"localhost:{gateway}").replace("localhost:7440", f"localhost:{registry}")
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from kvlease.rpc import Protection
 from kvlease.rpc.tls import Tls
 from tests.gateway.stack import running
 from tests.support.credentials import DAY, HOSTS, certificates, tls
+from tests.support.openai_engine import FakeEngine
 
 PROTECTION = Protection(tls=tls("gateway", mutual=False))
 
@@ -63,6 +64,19 @@ async def test_a_new_certificate_is_taken_without_a_restart(tmp_path: Path) -> N
             while not await _answers(stack.gateway.url, trust(other.folder)):
                 pass
         assert (await stack.chat()).status_code == 200  # the old connection is still good
+
+
+async def test_engines_with_https_are_believed_on_their_authority() -> None:
+    engine, served = FakeEngine(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    served.load_cert_chain(certificates() / "engine.pem", certificates() / "engine.key")
+    await engine.start(served)
+    try:
+        for ca, status in ((certificates() / "ca.pem", 200), (None, 503)):
+            async with running(engine_ca=ca, retries=0, memory=0.01) as stack:
+                stack.registry.engines["decode"].engine.http_url = engine.url
+                assert (await stack.chat()).status_code == status
+    finally:
+        await engine.stop()
 
 
 async def _answers(url: str, context: ssl.SSLContext) -> bool:

@@ -81,9 +81,13 @@ async def test_an_api_key_of_the_gateway_stays_there_and_one_of_the_engines_goes
     async with running() as stack:
         await chat(stack, {"authorization": "Bearer the engines'"})
         theirs = await stack.decode.request()
+    async with running(engine_key=b"told") as stack:
+        await chat(stack, {"authorization": "Bearer the client's"})
+        told = await stack.decode.request()
 
     assert "authorization" not in ours.headers
     assert theirs.headers["authorization"] == "Bearer the engines'"
+    assert told.headers["authorization"] == "Bearer told"
 
 
 async def test_transfer_parameters_of_a_client_are_stripped(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ It writes bytes by hand, so that a test decides where an answer is cut, and sees
 
 import asyncio
 import json
+import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
@@ -97,13 +98,14 @@ class FakeEngine:
         """Set while no connection is open."""
         self._scripts: deque[Script] = deque()
         self._server: asyncio.Server | None = None
+        self._scheme = "http"
         self._tasks: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
 
     @property
     def url(self) -> str:
         assert self._server is not None
-        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return f"{self._scheme}://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     def next(self, *scripts: Script) -> None:
         """Says how to answer the next requests."""
@@ -130,8 +132,9 @@ class FakeEngine:
         for writer in list(self._writers):
             writer.transport.abort()
 
-    async def start(self) -> None:
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+    async def start(self, tls: ssl.SSLContext | None = None) -> None:
+        self._scheme = "https" if tls else "http"
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=tls)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -55,6 +56,8 @@ def settings_from(given: argparse.Namespace) -> Settings:
     values: dict[str, Any] = vars(given)
     limits = {field.name: values[field.name] for field in fields(Limits) if field.name in values}
     kept = {field.name: values[field.name] for field in fields(Settings) if field.name in values}
+    if given.engine_key_file:
+        kept["engine_key"] = given.engine_key_file.read_text().strip().encode()
     return Settings(**kept, limits=Limits(**limits), protection=protection(given), security=security(given))
 
 
@@ -93,6 +96,8 @@ def _parser() -> argparse.ArgumentParser:
         ("connections", "most connections at a time"),
     ):
         add(f"--{name}", type=int, default=getattr(Limits(), name.replace("-", "_")), metavar="N", help=meaning)
+    add("--engine-ca", type=Path, metavar="FILE", help="authorities (PEM) of engines with HTTPS; else the system's")
+    add("--engine-key-file", type=Path, metavar="FILE", help="API key to show to engines, in place of the client's")
     add_protection(parser, http=True)
     add_security(parser)
     return parser

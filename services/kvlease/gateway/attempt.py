@@ -79,7 +79,6 @@ class Attempt:
 
     async def _post(self, endpoint: router_pb2.Endpoint, leg: str, body: Pieces) -> Answer:
         rank = endpoint.data_parallel_rank if endpoint.data_parallel_size > 1 else None
-        ours = self._plane.settings.protection.keys_file is not None
-        headers = leg_headers(self._request, f"{self._name}-{leg}", rank, forward_key=not ours)
+        headers = leg_headers(self._request, f"{self._name}-{leg}", rank, key=self._plane.settings.key_for_engines)
         peer = key_of(endpoint.engine)
         return await self._plane.pool.post(endpoint.http_url, self._prompt.path.encode(), headers, body, peer=peer)

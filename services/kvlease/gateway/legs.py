@@ -26,14 +26,16 @@ def prefill_body(prompt: Prompt, ticket: str) -> Pieces:
     return render(prefill_leg(_without_extras(prompt.members), ticket, raw, chat=prompt.path == CHAT))
 
 
-def leg_headers(request: Request, request_id: str, rank: int | None, *, forward_key: bool = True) -> Headers:
+def leg_headers(request: Request, request_id: str, rank: int | None, *, key: bytes | None = None) -> Headers:
     """Returns the headers of a leg; *rank* names the data-parallel rank, where there are several.
 
-    The client's key goes with it (*forward_key*) where it is for the engines, not for the gateway.
+    Engines are shown *key*, none if it is empty; by default the client's.
     """
     headers = [JSON, (b"x-request-id", request_id.encode())]
-    forwarded = _FORWARDED | {_KEY} if forward_key else _FORWARDED
+    forwarded = _FORWARDED | {_KEY} if key is None else _FORWARDED
     headers += [header for header in request.headers if header[0] in forwarded]
+    if key:
+        headers.append((_KEY, b"Bearer " + key))
     if rank is not None:
         headers.append((b"x-data-parallel-rank", b"%d" % rank))
     return headers

@@ -84,7 +84,12 @@ async def assemble(
     breaker = Breaker(clock)
     directory = Directory(memory=settings.memory, clock=clock)
     background = Background()
-    pool = Pool(clock=clock, connect_timeout=settings.connect_timeout, silence_timeout=settings.silence_timeout)
+    pool = Pool(
+        clock=clock,
+        connect_timeout=settings.connect_timeout,
+        silence_timeout=settings.silence_timeout,
+        ca=settings.engine_ca,
+    )
     plane = Plane(
         settings=settings,
         planner=Planner(router, directory, breaker),

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from kvlease.client.security import PLAIN, Security
 from kvlease.gateway.http.limits import Limits
@@ -36,6 +37,15 @@ class Settings:
     protection: Protection = OPEN
     security: Security = PLAIN
     """How router and registry are called."""
+    engine_ca: Path | None = None
+    """Authorities (PEM) that engines with HTTPS are believed on; None: the system's."""
+    engine_key: bytes = field(default=b"", repr=False)
+    """API key of the engines."""
+
+    @property
+    def key_for_engines(self) -> bytes | None:
+        """What engines are shown: their key, else nothing, where clients' keys are ours; None: what clients show."""
+        return self.engine_key if self.engine_key or self.protection.keys_file else None
 
     def __post_init__(self) -> None:
         """Refuses what cannot be."""

@@ -6,6 +6,7 @@ import ssl
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import cached_property, partial
+from pathlib import Path
 
 from kvlease.gateway.http.answer import Answer, Stale, Unreachable
 from kvlease.gateway.http.message import Headers
@@ -20,9 +21,18 @@ class Pool:
     """Sends requests to engines. `sweep` is to be called every second or so; nothing here waits by itself."""
 
     def __init__(
-        self, *, clock: Callable[[], float], connect_timeout: float = 2.0, silence_timeout: float = math.inf
+        self,
+        *,
+        clock: Callable[[], float],
+        connect_timeout: float = 2.0,
+        silence_timeout: float = math.inf,
+        ca: Path | None = None,
     ) -> None:
-        """Gives up after so many seconds without a connection, or without a byte of an answer that is due."""
+        """Gives up after so many seconds without a connection, or without a byte of an answer that is due.
+
+        Believes engines with HTTPS on the authorities of *ca* (PEM); the system's if not given.
+        """
+        self._ca = ca
         self._clock = clock
         self._connect_timeout = connect_timeout
         self._silence_timeout = silence_timeout
@@ -99,7 +109,7 @@ class Pool:
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
-        return ssl.create_default_context()
+        return ssl.create_default_context(cafile=self._ca)
 
 
 def _render(where: Origin, path: bytes, headers: Headers, body: bytes) -> bytes:
