@@ -13,6 +13,7 @@ from grpc_reflection.v1alpha import reflection_pb2_grpc
 from grpc_status import rpc_status
 
 from kvlease.rpc import OPEN, Protection, Server, Service, Statuses
+from kvlease.rpc.telemetry import Telemetry
 
 DETAILS = (error_details_pb2.ErrorInfo, error_details_pb2.BadRequest, error_details_pb2.RetryInfo)
 
@@ -39,10 +40,12 @@ def a_service(
 
 
 @asynccontextmanager
-async def serving(*services: Service, protection: Protection = OPEN) -> AsyncIterator[tuple[Server, grpc.aio.Channel]]:
+async def serving(
+    *services: Service, protection: Protection = OPEN, telemetry: Telemetry | None = None
+) -> AsyncIterator[tuple[Server, grpc.aio.Channel]]:
     """Serves on a free port; gives the server and a channel to it, in plain text."""
     async with (
-        Server("127.0.0.1:0", services, protection) as server,
+        Server("127.0.0.1:0", services, protection, telemetry) as server,
         grpc.aio.insecure_channel(server.address) as channel,
     ):
         yield server, channel

@@ -5,12 +5,10 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from kvlease.gateway.status.history import Totals
-from kvlease.v1 import lease_pb2
+from kvlease.rpc.telemetry import PrefillMetrics
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30, 60)
-_MOST_REASONS = 32
-_LONGEST_REASON = 64
 
 
 class Metrics:
@@ -27,10 +25,8 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self._registry,
         )
-        tokens = self._counter("prompt_tokens", "Prompt tokens, by how prefill came by their KV.", "source")
-        self._reused, self._local, self._computed = (tokens.labels(s) for s in ("reused", "local", "computed"))
-        self._misses = self._counter("misses", "Turns of which prefill reused less than it could have.", "reason")
-        self._reasons: set[str] = set()
+        self._prefill = PrefillMetrics(self._registry, "kvlease_gateway")
+        self.prefilled = self._prefill.prefilled
         self.decode_failures = self._counter("decode_failures", "Answers that decode failed to give, or to end.")
         self.prefill_failures = self._counter("prefill_failures", "Prefill legs that failed; decode worked alone.")
         self.unrouted = self._counter("unrouted", "Turns served without the router.")
@@ -44,36 +40,19 @@ class Metrics:
         """Notes that the stream for a request that came at *begun* begins now."""
         self._first_byte.observe(self._clock() - begun)
 
-    def prefilled(self, report: lease_pb2.PrefillReport) -> None:
-        """Counts a prompt."""
-        self._reused.inc(report.reused_tokens)
-        self._local.inc(report.local_tokens)
-        self._computed.inc(report.computed_tokens)
-        if report.miss_reason:
-            self._misses.labels(self._bounded(report.miss_reason)).inc()
-
     def exposition(self) -> bytes:
         """Returns all of it in Prometheus' text format."""
         return generate_latest(self._registry)
 
     def totals(self) -> Totals:
         """Returns what the status page follows."""
-        sources = {"reused": self._reused, "local": self._local, "computed": self._computed}
-        tokens = {source: _values(counter, "_total")[0][1] for source, counter in sources.items()}
+        tokens = {source: _values(counter, "_total")[0][1] for source, counter in self._prefill.sources.items()}
         first_byte = [(float(labels["le"]), value) for labels, value in _values(self._first_byte, "_bucket")]
         return Totals(tokens, first_byte)
 
     def misses(self) -> dict[str, float]:
         """Returns how often each reason kept prefill from reusing more."""
-        return {labels["reason"]: value for labels, value in _values(self._misses, "_total")}
-
-    def _bounded(self, reason: str) -> str:
-        """Returns the reason, cut; "other" once there were too many different ones."""
-        reason = reason[:_LONGEST_REASON]
-        if reason not in self._reasons and len(self._reasons) >= _MOST_REASONS:
-            return "other"
-        self._reasons.add(reason)
-        return reason
+        return {labels["reason"]: value for labels, value in _values(self._prefill.misses, "_total")}
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"kvlease_gateway_{name}", text, labels, registry=self._registry)

@@ -15,9 +15,9 @@ from kvlease.client.lengths import written
 from kvlease.router.overload import Overload
 from kvlease.router.service import create
 from kvlease.router.settings import Settings
-from kvlease.rpc import Server, collector
+from kvlease.rpc import Server, collector, telemetry
 from kvlease.rpc.logging import LogFormat, configure
-from kvlease.rpc.options import add_protection, add_security, length, protection, security
+from kvlease.rpc.options import add_metrics, add_protection, add_security, length, protection, security
 
 KEY_VARIABLE = "KVLEASE_TICKET_KEY"
 
@@ -43,10 +43,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 async def serve(settings: Settings) -> None:
     """Serves until a signal comes, then drains."""
-    async with create(settings) as service, Server(settings.listen, [service], settings.protection) as server:
-        collector.settle()
-        ready = f"ready router {server.address}"  # scripts wait for it
-        await server.serve_until_signal(settings.grace, lambda: log.info(ready, registry=settings.registry))
+    with telemetry.served(settings.metrics) as seen:
+        metrics = seen.registry if seen else None
+        async with (
+            create(settings, metrics) as service,
+            Server(settings.listen, [service], settings.protection, seen) as server,
+        ):
+            collector.settle()
+            ready = f"ready router {server.address}"  # scripts wait for it
+            where = {"registry": settings.registry} | ({"metrics": seen.address} if seen else {})
+            await server.serve_until_signal(settings.grace, lambda: log.info(ready, **where))
 
 
 def settings_from(given: argparse.Namespace, environment: Mapping[str, str]) -> Settings:
@@ -120,6 +126,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--log-format", choices=[x.value for x in LogFormat], default=LogFormat.AUTO.value, help="how log lines look")
     add("--debug", action="store_true", help="log more")
+    add_metrics(parser)
     add_protection(parser)
     add_security(parser)
     return parser

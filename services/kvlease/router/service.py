@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import grpc
+from prometheus_client import CollectorRegistry
 
 from kvlease.client.breaker import Breaker
 from kvlease.client.engine import EngineRegistryClient
@@ -14,6 +15,7 @@ from kvlease.router.dispatched import Dispatched
 from kvlease.router.fleet import Fleet
 from kvlease.router.guard import GuardedRegistry
 from kvlease.router.holdings import Holdings
+from kvlease.router.metrics import Metrics
 from kvlease.router.picker import Picker
 from kvlease.router.placement import Placer
 from kvlease.router.registry import Registry
@@ -33,11 +35,11 @@ NAME = "kvlease.v1.RoutingService"
 
 
 @asynccontextmanager
-async def create(settings: Settings) -> AsyncIterator[Service]:
-    """Gives the routing service, and keeps its picture of the engines fresh until left."""
+async def create(settings: Settings, metrics: CollectorRegistry | None = None) -> AsyncIterator[Service]:
+    """Gives the routing service, and keeps its picture of the engines fresh until left; counts in *metrics*."""
     client = EngineRegistryClient(settings.registry, security=settings.security)
     try:
-        service, roster = assemble(settings, RegistryClient(client))
+        service, roster = assemble(settings, RegistryClient(client), metrics=Metrics(metrics))
         polling = asyncio.create_task(roster.run(settings.refresh))
         try:
             yield service
@@ -52,6 +54,7 @@ def assemble(
     settings: Settings,
     registry: Registry,
     *,
+    metrics: Metrics | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> tuple[Service, Roster]:
     """Builds the parts on any registry and clock; the roster is still to be run."""
@@ -77,7 +80,7 @@ def assemble(
         clock=clock,
     )
     turns = Turns(tickets=tickets, dispatched=dispatched, key=key, registry=guarded)
-    servicer = RoutingServicer(router, turns, wait=settings.wait, clock=clock)
+    servicer = RoutingServicer(router, turns, metrics or Metrics(), wait=settings.wait, clock=clock)
 
     def register(server: grpc.aio.Server) -> None:
         add_RoutingServiceServicer_to_server(servicer, server)

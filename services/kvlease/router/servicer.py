@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from kvlease.router import convert
+from kvlease.router.metrics import Metrics
 from kvlease.router.router import Router
 from kvlease.router.turns import Turns
 from kvlease.rpc import caller
@@ -17,17 +18,22 @@ SHARE = 0.7  # of what is left of a call's deadline, for the registry: the answe
 class RoutingServicer(RoutingServiceServicer):
     """RoutingService. Applications route and end turns of their tenant; engines resolve and publish."""
 
-    def __init__(self, router: Router, turns: Turns, *, wait: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, router: Router, turns: Turns, metrics: Metrics, *, wait: float, clock: Callable[[], float]
+    ) -> None:
         """Gives the registry at most *wait* seconds per call."""
         self._router = router
         self._turns = turns
+        self._metrics = metrics
         self._wait = wait
         self._clock = clock
 
     async def Route(self, request: router_pb2.RouteRequest, context: Context) -> router_pb2.RouteResponse:
         ask = convert.ask(request, caller(context).tenant, self._patience(context))
         record, decision = await self._router.route(ask)
-        return convert.route_response(record, decision, self._clock())
+        response = convert.route_response(record, decision, self._clock())
+        self._metrics.routed(response.mode)
+        return response
 
     async def ResolveTicket(
         self, request: router_pb2.ResolveTicketRequest, context: Context
@@ -50,6 +56,8 @@ class RoutingServicer(RoutingServiceServicer):
     ) -> router_pb2.CompleteTicketResponse:
         tenant, wait = caller(context).tenant, self._patience(context)
         report = await self._turns.complete(request.ticket, tenant, convert.stop_reason(request), wait)
+        if report:
+            self._metrics.prefilled(report)
         return router_pb2.CompleteTicketResponse(report=report)
 
     async def CancelTicket(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from kvlease.client.security import PLAIN, Security
 from kvlease.router.overload import Overload
 from kvlease.router.ticket import MIN_KEY_BYTES
-from kvlease.rpc import OPEN, Protection, address
+from kvlease.rpc import OPEN, Protection, address, telemetry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +34,8 @@ class Settings:
     overload: Overload = field(default_factory=Overload)
     grace: float = 10.0
     """What running calls get when the router stops."""
+    metrics: str = ""
+    """Where Prometheus may fetch them; nowhere by default."""
     protection: Protection = OPEN
     security: Security = PLAIN
     """How the registry is called."""
@@ -42,6 +44,7 @@ class Settings:
         """Raises ValueError for settings that cannot be."""
         address.check(self.listen)
         self.protection.check(self.listen)
+        telemetry.check(self.metrics, insecure=self.protection.insecure)
         for name in ("wait", "refresh", "stale", "lifetime", "tickets", "conversations"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be above 0")

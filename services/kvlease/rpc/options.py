@@ -32,6 +32,11 @@ def add_protection(parser: argparse.ArgumentParser, *, http: bool = False) -> No
     add("--insecure", action="store_true", help=insecure)
 
 
+def add_metrics(parser: argparse.ArgumentParser) -> None:
+    """Adds where metrics are served."""
+    parser.add_argument("--metrics", default="", metavar="HOST:PORT", help="where Prometheus may fetch /metrics")
+
+
 def protection(given: argparse.Namespace) -> Protection:
     """Returns what is asked of callers. Raises ValueError for what makes no sense, and OSError for missing files."""
     client_ca: Path | None = getattr(given, "client_ca", None)

@@ -19,6 +19,7 @@ from kvlease.rpc.errors import Draining, Malformed, Status, Statuses
 from kvlease.rpc.identity import CredentialsWrong, EngineDenied, RoleDenied, TenantDenied
 from kvlease.rpc.limits import OverLimit
 from kvlease.rpc.protection import OPEN, Protection
+from kvlease.rpc.telemetry import Telemetry
 from kvlease.v1 import errors_pb2
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # a handle of 1 M tokens, many times over
@@ -63,7 +64,13 @@ class Service:
 class Server:
     """Serves from `async with` on. Says NOT_SERVING before it stops."""
 
-    def __init__(self, address: str, services: Sequence[Service], protection: Protection = OPEN) -> None:
+    def __init__(
+        self,
+        address: str,
+        services: Sequence[Service],
+        protection: Protection = OPEN,
+        telemetry: Telemetry | None = None,
+    ) -> None:
         """Checks the address ("host:port", "unix:path"; port 0: any free one) and reads certificates and keys.
 
         Raises ValueError, and OSError for files that cannot be read.
@@ -73,6 +80,7 @@ class Server:
         self._credentials, self._guard = protection.credentials(), protection.guard()
         self._reflection = protection.reflection
         self._services = services
+        self._outer = [telemetry.calls] if telemetry else []
         self._health = health.aio.HealthServicer()
         self._server: grpc.aio.Server | None = None
 
@@ -84,7 +92,8 @@ class Server:
     async def __aenter__(self) -> Self:
         """Binds and serves. Raises OSError when the address is taken."""
         statuses = {service.name: {**SHARED, **service.statuses} for service in self._services}
-        server = grpc.aio.server(interceptors=[CallInterceptor(statuses, self._guard)], options=OPTIONS)
+        interceptors = [*self._outer, CallInterceptor(statuses, self._guard)]
+        server = grpc.aio.server(interceptors=interceptors, options=OPTIONS)
         for service in self._services:
             service.register(server)
             await self._health.set(service.name, health_pb2.HealthCheckResponse.SERVING)
