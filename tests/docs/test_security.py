@@ -63,7 +63,7 @@ def test_it_can_be_turned_on_as_told(tmp_path: Path) -> None:
         wait_for(f"https://localhost:{ports[2]}/metrics", tmp_path / "certs" / "ca.pem")
 
         shown = ENVIRONMENT | {"API_KEY": token[0]}
-        script = placed(second, *ports).replace("curl ", "curl -sf ")
+        script = placed(second, *ports).replace("\ncurl ", "\ncurl -sf ")
         done = subprocess.run(
             ["bash", "-ec", script],
             cwd=tmp_path,
