@@ -8,6 +8,7 @@ from redis.asyncio.connection import Connection
 from redis.exceptions import RedisError
 
 from kvlease.registry.errors import StoreUnreachable
+from kvlease.registry.redis.link import disconnect
 
 
 class Ear:
@@ -39,7 +40,7 @@ class Ear:
         if self._listening:
             self._listening.cancel()
             await asyncio.wait([self._listening])
-        await self._connection.disconnect(nowait=True)
+        await disconnect(self._connection)
 
     async def _listen(self) -> None:
         try:

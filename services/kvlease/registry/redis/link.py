@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 from redis.asyncio.connection import Connection, parse_url
@@ -13,6 +14,8 @@ from redis.exceptions import RedisError, ResponseError
 
 from kvlease.registry.errors import StoreUnreachable
 
+PARTING = 0.1
+"""Seconds."""
 Command: TypeAlias = Sequence[str | bytes | int]
 
 
@@ -24,6 +27,13 @@ def connection(url: str, at: tuple[str, int] | None = None) -> Connection:
         options["host"], options["port"] = at
     made: Connection = kind(**options)
     return made
+
+
+async def disconnect(connected: Connection) -> None:
+    """Closes a connection; waits only a moment for a peer that takes nothing more."""
+    with suppress(RedisError, OSError, TimeoutError):
+        async with asyncio.timeout(PARTING):
+            await connected.disconnect()
 
 
 class Link:
@@ -61,7 +71,7 @@ class Link:
         """Ends it and closes the connection."""
         self.end(StoreUnreachable("the connection was closed"))
         await asyncio.wait(self._tasks)
-        await self._connection.disconnect(nowait=True)
+        await disconnect(self._connection)
 
     async def _guarded(self, work: Callable[[], Awaitable[None]]) -> None:
         try:

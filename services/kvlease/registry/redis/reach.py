@@ -10,7 +10,7 @@ from redis.exceptions import AskError, MovedError, NoScriptError, ReadOnlyError,
 
 from kvlease.registry.errors import StoreUnreachable
 from kvlease.registry.redis.ear import Ear
-from kvlease.registry.redis.link import Link, connection
+from kvlease.registry.redis.link import Link, connection, disconnect
 from kvlease.registry.redis.reckoning import Reckoning
 from kvlease.registry.redis.scripts import Script, Scripts
 from kvlease.registry.redis.server import Unfit, examine
@@ -190,7 +190,7 @@ class Reach:
             if link:
                 await link.close()
             for opened in (connected, hearing):
-                await opened.disconnect(nowait=True)
+                await disconnect(opened)
             raise
         link.ended.add_done_callback(lambda ended: self._listener.missed(ended.result()))
         ear.ended.add_done_callback(lambda ended: _end(link, ended))
