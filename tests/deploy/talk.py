@@ -4,7 +4,7 @@ import http.client
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -36,12 +36,18 @@ class Conversation:
         self.reused = told["usage"]["prompt_tokens_details"]["cached_tokens"]
 
 
+def reuse(places: Sequence[tuple[str, int]], turns: int = 6) -> list[int]:
+    """What each turn of a conversation reuses, that asks one place after the other. Raises OSError."""
+    conversation, reused = Conversation(), []
+    for turn in range(turns):
+        conversation.turn(*places[turn % len(places)])
+        reused.append(conversation.reused)
+    return reused
+
+
 def reuses(host: str, port: int) -> bool:
     """Whether a conversation's second turn reuses its first. Raises OSError."""
-    conversation = Conversation()
-    for _ in range(2):
-        conversation.turn(host, port)
-    return conversation.reused > 0
+    return reuse([(host, port)], 2)[1] > 0
 
 
 @dataclass(slots=True)

@@ -1,27 +1,29 @@
 """The stack of docker-compose.yml serves and reuses, whatever of it is killed, moved, scaled or stopped."""
 
+import asyncio
 import json
 import threading
 from itertools import pairwise
+from urllib.parse import urlsplit
 
 import pytest
 
 from tests.deploy.stack import Stack, get, until
-from tests.deploy.talk import Conversation, load, stream
+from tests.deploy.talk import load, reuse, stream
+from tests.sim.stack import running
 
 pytestmark = [pytest.mark.compose, pytest.mark.timeout(600)]  # the first test waits for the images
 
 
-def test_a_conversation_may_meet_another_gateway_each_turn(stack: Stack) -> None:
-    gateways = [stack.address(x) for x in stack.running("gateway")]
-    conversation, reused = Conversation(), []
-    for turn in range(6):
-        conversation.turn(gateways[turn % 2], 8440)
-        reused.append(conversation.reused)
+async def test_a_conversation_that_meets_another_gateway_each_turn_reuses_as_much_as_with_one(stack: Stack) -> None:
+    gateways = [(stack.address(x), 8440) for x in stack.running("gateway")]
+    async with running() as single:
+        place = urlsplit(single.url)
+        alone = await asyncio.to_thread(reuse, [(place.hostname or "", place.port or 0)])
 
     assert len(gateways) == 2
-    assert reused[0] == 0
-    assert all(later > earlier for earlier, later in pairwise(reused)), reused
+    assert all(later > earlier for earlier, later in pairwise(alone)), alone
+    assert reuse(gateways) == alone
 
 
 def test_all_services_say_that_they_are_healthy(stack: Stack) -> None:
@@ -56,6 +58,18 @@ def test_killing_one_of_two_fails_no_request(stack: Stack, service: str) -> None
 
     assert turns.failures == []
     assert stack.reuses()
+
+
+def test_stopping_one_of_two_fails_no_request(stack: Stack) -> None:
+    with load(*stack.balancer) as turns:
+        for service in ("registry", "router", "gateway"):
+            stopped = stack.running(service)[0]
+            stack.docker("stop", stopped)
+            assert stack.inspect(stopped, "{{.State.ExitCode}}") == "0"
+        turns.more(20)
+        stack.up()
+
+    assert turns.failures == []
 
 
 def test_without_redis_requests_are_served_and_reuse_comes_back_with_it(stack: Stack) -> None:
