@@ -29,7 +29,7 @@ class Watched(Generic[T]):
         self._read = read
         self._pause = pause
         self._clock = clock
-        self._stamp = self._look()
+        self._stamp: Stamp | str = self._look()
         self._value = read()
         self._next_look = clock() + pause
 
@@ -42,11 +42,15 @@ class Watched(Generic[T]):
         return self._value
 
     def _refresh(self) -> None:
+        stamp: Stamp | str
         try:
             stamp = self._look()
-            if stamp == self._stamp:
-                return
-            self._stamp = stamp  # what is wrong now is not read again until it changes: certificate first, then key
+        except OSError as error:
+            stamp = str(error)
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp  # what is wrong now is not read again until it changes: certificate first, then key
+        try:
             self._value = self._read()
         except (OSError, ValueError) as error:
             log.error("changed files not taken", files=self._names(), error=str(error))  # noqa: TRY400 - it says it all
