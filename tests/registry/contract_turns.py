@@ -7,7 +7,7 @@ import pytest
 from kvlease.registry.errors import BudgetExhausted, NoLease, TurnOver
 from kvlease.registry.lease import Reason, State, StopReason
 from kvlease.registry.turns import TurnOutcome
-from tests.registry.world import World
+from tests.registry.world import CHAT, World
 
 COMPLETED, CANCELLED, FAILED = TurnOutcome.COMPLETED, TurnOutcome.CANCELLED, TurnOutcome.PREFILL_FAILED
 
@@ -123,6 +123,15 @@ class TurnContract:
             await hand.grant("l1", "abcd", ticket_id="t1")
         with pytest.raises(TurnOver):
             await prefill.grant_prefill("p1", "t1")
+
+    async def test_nothing_is_granted_for_a_turn_whose_conversation_was_ended_before(self, world: World) -> None:
+        hand = await world.engine()
+        await world.end_turn("t1", COMPLETED, by=hand)
+
+        await world.store.end_conversation(CHAT)
+
+        with pytest.raises(TurnOver):
+            await hand.grant("l1", "abcd", ticket_id="t1")
 
     async def test_a_turn_whose_prefill_failed_goes_on(self, world: World) -> None:
         hand, prefill = await world.engine(), await world.engine("p0")

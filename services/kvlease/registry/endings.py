@@ -29,10 +29,15 @@ def release(ledger: Ledger, credential: Credential, lease_ids: Sequence[str]) ->
 
 
 def end_conversation(ledger: Ledger, conversation: Conversation) -> int:
-    """Ends a conversation; returns how many of its leases were live."""
+    """Ends a conversation; returns how many of its leases were live. What is due to be granted is not granted."""
     ledger.value.ended(conversation)
     known = ledger.conversations.get(conversation)
-    return _retire_all(ledger, known.live() if known else (), Reason.ENDED)
+    if known is None:
+        return 0
+    for ticket_id in list(known.due):
+        ledger.turn(ticket_id).cancelled = True
+        ledger.not_due(conversation, ticket_id)
+    return _retire_all(ledger, known.live(), Reason.ENDED)
 
 
 def revoke(ledger: Ledger, selection: Selection) -> int:
