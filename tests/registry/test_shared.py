@@ -11,6 +11,7 @@ from kvlease.registry.change import Event
 from kvlease.registry.errors import LeaseNotFound, SessionNotFound, StoreUnreachable
 from kvlease.registry.lease import Reason
 from kvlease.registry.lists import Filter
+from kvlease.registry.redis.reach import ScriptFault
 from kvlease.registry.redis.store import RedisStore
 from kvlease.registry.rules import Rules, Timing
 from tests.registry.stores import RedisWorlds
@@ -350,3 +351,18 @@ async def test_in_a_cluster_the_keys_are_found_where_they_are(worlds: RedisWorld
             await twin.do(draw.step())
 
         assert full.cli("dbsize") != empty.cli("dbsize") == "0"
+
+
+async def test_a_fault_in_a_script_is_ours_and_changes_nothing(redis: RedisServer, registry: Registry) -> None:
+    world = registry()
+    hand = await world.engine()
+    await hand.grant("l1", "abcd")
+    with redis.client() as client:
+        client.set(f"{{{PREFIX}}}:{hand.boot_id}:k:2 t1chat", b"\x93")  # what no script has packed
+        before = client.get(f"{{{PREFIX}}}:{hand.boot_id}:s:{hand.credential.session_id}")
+
+        with pytest.raises(ScriptFault):
+            await hand.grant("l2", "more")
+
+        assert client.get(f"{{{PREFIX}}}:{hand.boot_id}:s:{hand.credential.session_id}") == before
+    assert (await world.show("l1")).terms.lease_id == "l1"

@@ -18,6 +18,10 @@ from kvlease.registry.redis.server import Unfit, examine
 log = structlog.get_logger()
 
 
+class ScriptFault(Exception):
+    """A script has a fault; nothing was changed."""
+
+
 class Listener(Protocol):
     """Who is told what happens to the store."""
 
@@ -81,7 +85,7 @@ class Reach:
     async def call(self, name: str, args: Mapping[str, object], *more: bytes | str) -> list[Any]:
         """Runs an operation; returns what it gives, the refusal's name first, the boot id second.
 
-        Raises StoreUnreachable: it may or may not have been done then.
+        Raises StoreUnreachable: it may or may not have been done then. Raises ScriptFault.
         """
         script = self._scripts.operations[name]
         encoded = json.dumps(args, separators=(",", ":"))
@@ -217,8 +221,10 @@ class Reach:
     def _hear(self, channel: str, message: bytes) -> None:
         self._listener.heard(channel.removeprefix(f"{self._base}:"), message)
 
-    def _failed(self, error: ResponseError) -> StoreUnreachable:
-        """Tells what the server's error means: it is not the one any more, or a script has a fault."""
+    def _failed(self, error: ResponseError) -> Exception:
+        """Tells what the server's error means: it is not the one any more, cannot now, or a script has a fault."""
+        if "user_script" in str(error):
+            return ScriptFault(str(error))
         if isinstance(error, MovedError):
             self._moved = (error.host, error.port)
         if isinstance(error, (AskError, ReadOnlyError)):
