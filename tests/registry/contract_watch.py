@@ -72,6 +72,19 @@ class WatchContract:
 
             assert await told(watch, 1) == [(Event.GRANTED, "l1")]
 
+    async def test_the_registry_itself_may_follow_all_tenants(self, world: World) -> None:
+        hand = await world.engine()
+        await hand.grant("before", "text")
+
+        async with aclosing(world.store.follow()) as everything:
+            first = asyncio.ensure_future(told(everything, 1))
+            await world.settle()
+            await hand.grant("l1", "text", conversation=Conversation("t1", "other"))
+            await hand.grant("l2", "text", conversation=Conversation("t2", "chat"))
+
+            assert await first == [(Event.GRANTED, "l1")]
+            assert await told(everything, 1) == [(Event.GRANTED, "l2")]
+
     async def test_an_expiry_is_told_when_nobody_calls(self, world: World) -> None:
         hand = await world.engine()
         await hand.announce((hand.terms("l1"), 1, 2.0))

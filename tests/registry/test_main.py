@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 
 import grpc
+import httpx
 import pytest
 import structlog
 
@@ -40,6 +41,28 @@ async def test_it_says_when_it_is_ready_and_stops_on_a_signal() -> None:
 
     assert list(answer.engines) == []
     assert process.returncode == 0
+
+
+async def test_its_metrics_can_be_fetched() -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "kvlease.registry", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"),
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stderr
+    try:
+        where = json.loads(await process.stderr.readline())["metrics"]
+        async with httpx.AsyncClient() as client, asyncio.timeout(20):
+            while "kvlease_registry_pinned_token_seconds_total 0.0" not in (told := await scraped(client, where)):
+                pass  # what was seen last is looked at every second
+    finally:
+        process.send_signal(signal.SIGTERM)
+        await process.communicate()
+
+    assert "kvlease_registry_renewals_total 0.0" in told
+
+
+async def scraped(client: httpx.AsyncClient, where: str) -> str:
+    return (await client.get(f"http://{where}/metrics")).text
 
 
 @pytest.mark.parametrize(

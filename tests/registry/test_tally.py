@@ -17,12 +17,11 @@ def happened(
     kind: Kind = Kind.DECODE,
     reason: Reason = Reason.NONE,
     claims: int = 0,
-    age: float = 0.0,
 ) -> Happened:
     handle = Handle(EngineRef("d", "i"), "r", 3, chain("." * TOKENS), b"", "")
     terms = Terms(lease_id, kind, Conversation("t", "c"), "", "", handle, StopReason.UNKNOWN)
     state = State.LIVE if reason is Reason.NONE else State.RETIRING
-    return Happened(event, Shown(terms, 1, 1, StopReason.UNKNOWN, state, reason, 60.0, age, 0.0, claims))
+    return Happened(event, Shown(terms, 1, 1, StopReason.UNKNOWN, state, reason, 60.0, 0.0, 0.0, claims))
 
 
 def test_tokens_are_pinned_from_the_grant_until_they_are_free() -> None:
@@ -48,7 +47,8 @@ def test_what_is_freed_unread_was_kept_for_nothing() -> None:
 
     assert tally.wasted == 5 * TOKENS
     assert tally.retired == {(Kind.DECODE, Reason.EXPIRED): 2}
-    assert tally.reclaims == [1.0, 1.0]
+    assert tally.take_reclaims() == [1.0, 1.0]
+    assert tally.take_reclaims() == []
 
 
 def test_leases_are_counted_by_what_they_are_now() -> None:
@@ -76,15 +76,14 @@ def test_prefills_leases_are_not_kept_for_later() -> None:
     assert tally.wasted == 0
 
 
-def test_a_watch_that_begins_anew_counts_nothing_twice() -> None:
+def test_a_watch_that_broke_off_goes_on_with_what_is_granted_then() -> None:
     tally = Tally()
-    tally.take(happened(Event.GRANTED), 0.0)
-    tally.pinned(5.0)
+    tally.take(happened(Event.GRANTED, "before"), 0.0)
 
-    tally.begin()
-    tally.take(happened(Event.EXISTS, age=5.0), 5.0)
-    tally.take(happened(Event.FREED, reason=Reason.ENDED), 8.0)
+    tally.begin(5.0)
+    tally.take(happened(Event.GRANTED, "after"), 8.0)
+    tally.take(happened(Event.FREED, "before", reason=Reason.ENDED), 9.0)
 
-    assert tally.granted == {Kind.DECODE: 1}
-    assert tally.pinned(9.0) == 8 * TOKENS
-    assert tally.wasted == 8 * TOKENS
+    assert tally.pinned(10.0) == 5 * TOKENS + 2 * TOKENS
+    assert tally.wasted == 0
+    assert tally.states() == {(Kind.DECODE, "live"): 1}

@@ -14,9 +14,9 @@ from kvlease.registry.rules import Rules, Timing
 from kvlease.registry.service import create
 from kvlease.registry.settings import AUTO, Settings
 from kvlease.registry.stores import VALUES
-from kvlease.rpc import Server, collector
+from kvlease.rpc import Server, collector, telemetry
 from kvlease.rpc.logging import LogFormat, configure
-from kvlease.rpc.options import add_protection, length, protection
+from kvlease.rpc.options import add_metrics, add_protection, length, protection
 
 log = structlog.get_logger()
 
@@ -62,10 +62,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 async def serve(settings: Settings) -> None:
     """Serves until a signal comes, then drains."""
-    async with create(settings) as service, Server(settings.listen, [service], settings.protection) as server:
-        collector.settle()
-        ready = f"ready registry {server.address}"  # scripts wait for it
-        await server.serve_until_signal(settings.grace, lambda: log.info(ready))
+    with telemetry.served(settings.metrics) as seen:
+        metrics = seen.registry if seen else None
+        async with (
+            create(settings, metrics) as service,
+            Server(settings.listen, [service], settings.protection, seen) as server,
+        ):
+            collector.settle()
+            ready = f"ready registry {server.address}"  # scripts wait for it
+            where = {"metrics": seen.address} if seen else {}
+            await server.serve_until_signal(settings.grace, lambda: log.info(ready, **where))
 
 
 def settings_from(given: argparse.Namespace) -> Settings:
@@ -84,6 +90,7 @@ def settings_from(given: argparse.Namespace) -> Settings:
         patience=given.patience,
         watch_limit=given.watch_limit,
         grace=given.grace,
+        metrics=given.metrics,
         protection=protection(given),
     )
 
@@ -127,6 +134,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--grace", type=length, default=written(defaults.grace), metavar="TIME", help=grace)
     add("--log-format", choices=[x.value for x in LogFormat], default=LogFormat.AUTO.value, help="how log lines look")
     add("--debug", action="store_true", help="log every lease")
+    add_metrics(parser)
     add_protection(parser)
     return parser
 

@@ -5,9 +5,11 @@ from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 
 from kvlease.registry.change import Event, Topic
 from kvlease.registry.errors import WatcherTooSlow
+from kvlease.registry.lease import State, Terms
 from kvlease.registry.lists import Filter
 from kvlease.registry.shown import Shown
 
@@ -21,14 +23,22 @@ class Happened:
 
 
 class Watcher:
-    """One watch. Holds at most so many events that were not taken yet; more end it."""
+    """One watch, of a tenant's leases or (for the registry itself) of all.
 
-    def __init__(self, wanted: Filter, limit: int) -> None:
-        self.wanted = wanted
+    Holds at most so many events that were not taken yet; more end it.
+    """
+
+    def __init__(self, wanted: Filter | None, limit: int) -> None:
+        self._wanted = wanted
+        self.tenant = wanted.tenant if wanted else None
         self._limit = limit
         self._events: deque[Happened] = deque()
         self._error: Exception | None = None
         self._news = asyncio.Event()
+
+    def takes(self, terms: Terms, state: State) -> bool:
+        """Tells whether a lease in that state is watched."""
+        return self._wanted is None or self._wanted.takes(terms, state)
 
     def put(self, happened: Happened) -> None:
         """Queues an event, or gives up."""
@@ -61,7 +71,7 @@ class Feed:
     def __init__(self, sleep: Callable[[float], Awaitable[None]]) -> None:
         self._sleep = sleep
         self._waiters: defaultdict[Topic, set[asyncio.Event]] = defaultdict(set)
-        self._watchers: defaultdict[str, set[Watcher]] = defaultdict(set)
+        self._watchers: defaultdict[str | None, set[Watcher]] = defaultdict(set)
         self._closed: Callable[[], Exception] | None = None
 
     @property
@@ -114,17 +124,17 @@ class Feed:
                 watcher.fail(error)
 
     def watchers(self, tenant: str) -> Iterable[Watcher]:
-        """Those who watch a tenant's leases."""
-        return self._watchers.get(tenant, ())
+        """Those who watch a tenant's leases, or everybody's."""
+        return chain(self._watchers.get(tenant, ()), self._watchers.get(None, ()))
 
     def watch(self, watcher: Watcher) -> None:
         """Lets a watcher hear from now on. Raises what closed the feed."""
         self.check()
-        self._watchers[watcher.wanted.tenant].add(watcher)
+        self._watchers[watcher.tenant].add(watcher)
 
     def unwatch(self, watcher: Watcher) -> None:
         """Lets a watcher go."""
-        tenant = watcher.wanted.tenant
+        tenant = watcher.tenant
         self._watchers[tenant].discard(watcher)
         if not self._watchers[tenant]:
             del self._watchers[tenant]

@@ -167,6 +167,15 @@ class MemoryStore:
         finally:
             self._feed.unwatch(watcher)
 
+    async def follow(self) -> AsyncGenerator[Happened]:
+        watcher = Watcher(None, self._watch_limit)
+        self._feed.watch(watcher)
+        try:
+            async for happened in watcher.events():
+                yield happened
+        finally:
+            self._feed.unwatch(watcher)
+
     async def engines(self, model: str, *, include_lost: bool) -> list[EngineShown]:
         return self._do(lambda x: lists.engines(x, model, include_lost=include_lost))
 
@@ -199,7 +208,7 @@ class MemoryStore:
                     LOGGED[event], lease=lease.lease_id, engine=lease.terms.handle.engine.engine_id, why=reason.name
                 )
             for watcher in self._feed.watchers(lease.terms.conversation.tenant):
-                if watcher.wanted.takes(lease.terms, state):
+                if watcher.takes(lease.terms, state):
                     watcher.put(Happened(event, show(lease, ledger.now, state, reason)))
         ledger.changes.clear()
         self._feed.touch(ledger.touched)

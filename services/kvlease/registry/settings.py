@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from kvlease.registry.rules import Rules
-from kvlease.rpc import OPEN, Protection, address
+from kvlease.rpc import OPEN, Protection, address, telemetry
 
 MEMORY = "memory"
 AUTO, HABITS, RETURN, RECENT = "auto", "habits", "return", "recent"
@@ -30,12 +30,15 @@ class Settings:
     """Events that a watcher may leave untaken."""
     grace: float = 10.0
     """What running calls get when the registry stops."""
+    metrics: str = ""
+    """Where Prometheus may fetch them; nowhere by default."""
     protection: Protection = OPEN
 
     def __post_init__(self) -> None:
         """Raises ValueError for settings that cannot be."""
         address.check(self.listen)
         self.protection.check(self.listen)
+        telemetry.check(self.metrics, insecure=self.protection.insecure)
         if self.store != MEMORY and not all(url.startswith(SCHEMES) for url in self.store.split(",")):
             raise ValueError(f'a store is "{MEMORY}" or begins with one of {", ".join(SCHEMES)}')
         if not self.store_prefix or not self.store_prefix.isprintable() or set("{}") & set(self.store_prefix):

@@ -81,6 +81,9 @@ class Store(Protocol):
     def watch(self, wanted: Filter) -> AsyncGenerator[Happened]:
         """Gives what exists, SYNCED, then what happens."""
 
+    def follow(self) -> AsyncGenerator[Happened]:
+        """Gives what happens to all tenants' leases from now on; raises what watches raise."""
+
     async def engines(self, model: str, *, include_lost: bool) -> list[EngineShown]:
         """Shows engines."""
 

@@ -29,17 +29,22 @@ class Tally:
         self.claims = 0
         self.wasted = 0.0
         """Token-seconds of leases that were freed and never read."""
-        self.reclaims: list[float] = []
-        """Seconds from the end of each lease to its blocks being free, since somebody last took them."""
+        self._reclaims: list[float] = []
         self._kept: dict[str, _Kept] = {}
         self._pinned = 0.0
         self._tokens = 0
         self._until = 0.0
 
-    def begin(self) -> None:
-        """Forgets what is kept: a watch begins, and tells all that exists."""
+    def begin(self, now: float) -> None:
+        """Forgets what is kept: a watch begins, and what it tells is of leases that it saw granted."""
+        self.pinned(now)
         self._kept.clear()
         self._tokens = 0
+
+    def take_reclaims(self) -> list[float]:
+        """Returns the seconds from the end of each lease to its blocks being free, since the last call."""
+        taken, self._reclaims = self._reclaims, []
+        return taken
 
     def take(self, happened: Happened, now: float) -> None:
         """Counts an event."""
@@ -47,8 +52,8 @@ class Tally:
         if lease is None:
             return
         match happened.event:
-            case Event.EXISTS | Event.GRANTED:
-                self._grant(lease, now, new=happened.event is Event.GRANTED)
+            case Event.GRANTED:
+                self._grant(lease, now)
             case Event.RENEWED:
                 self.renewals += 1
             case Event.CLAIMED:
@@ -71,13 +76,12 @@ class Tally:
         """Counts leases by kind and "live", "claimed" or "retiring"."""
         return Counter((kept.kind, _state(kept)) for kept in self._kept.values())
 
-    def _grant(self, lease: Shown, now: float, *, new: bool) -> None:
+    def _grant(self, lease: Shown, now: float) -> None:
         terms = lease.terms
         if terms.lease_id in self._kept:
             return
-        self.granted[terms.kind] += new
-        kept = _Kept(terms.kind, terms.handle.chain.tokens, now - lease.age, lease.claims, read=bool(lease.claims))
-        self._kept[terms.lease_id] = kept
+        self.granted[terms.kind] += 1
+        kept = self._kept[terms.lease_id] = _Kept(terms.kind, terms.handle.chain.tokens, since=now)
         self._pin(kept, now, kept.tokens)
 
     def _claim(self, lease: Shown) -> None:
@@ -98,7 +102,7 @@ class Tally:
         if kept.kind is Kind.DECODE and not kept.read:
             self.wasted += kept.tokens * (now - kept.since)
         if kept.retired_at is not None:
-            self.reclaims.append(now - kept.retired_at)
+            self._reclaims.append(now - kept.retired_at)
 
     def _pin(self, kept: _Kept, now: float, tokens: int) -> None:
         self.pinned(now)

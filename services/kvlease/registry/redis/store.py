@@ -259,6 +259,16 @@ class RedisStore:
         finally:
             self._feed.unwatch(watcher)
 
+    async def follow(self) -> AsyncGenerator[Happened]:
+        watcher = NumberedWatcher(None, self._watch_limit)
+        watcher.begin_after(0)
+        self._feed.watch(watcher)
+        try:
+            async for happened in watcher.events():
+                yield happened
+        finally:
+            self._feed.unwatch(watcher)
+
     async def engines(self, model: str, *, include_lost: bool) -> list[EngineShown]:
         (found,) = await self._ask("engines", {"model": model, "include_lost": include_lost})
         return [replies.engine(x) for x in found]
@@ -295,7 +305,7 @@ class RedisStore:
         kind, *lease = event
         shown = replies.shown([*lease, b"", b""])
         for watcher in self._feed.watchers(shown.terms.conversation.tenant):
-            if watcher.wanted.takes(shown.terms, shown.state) and isinstance(watcher, NumberedWatcher):
+            if watcher.takes(shown.terms, shown.state) and isinstance(watcher, NumberedWatcher):
                 watcher.hear(number, Happened(Event(kind), shown))
 
 

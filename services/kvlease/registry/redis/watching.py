@@ -7,7 +7,7 @@ from kvlease.registry.lists import Filter
 class NumberedWatcher(Watcher):
     """A watch that may hear of things before it knows where it begins."""
 
-    def __init__(self, wanted: Filter, limit: int) -> None:
+    def __init__(self, wanted: Filter | None, limit: int) -> None:
         super().__init__(wanted, limit)
         self._after: int | None = None
         self._early: list[tuple[int, Happened]] = []
