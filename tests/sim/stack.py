@@ -9,6 +9,7 @@ import aiohttp
 
 from kvlease.client.aio import Client
 from kvlease.client.lengths import written
+from kvlease.client.security import PLAIN, Security
 from kvlease.connector.settings import Settings as ConnectorSettings
 from kvlease.gateway import service as gateway
 from kvlease.gateway.settings import Settings as GatewaySettings
@@ -94,8 +95,8 @@ async def running(
         async with Fleet(engines) as fleet, gateway.create(settings) as front, aiohttp.ClientSession() as http:
             await until(lambda: all(instance.engine.connector.link.connected for instance in fleet.instances))
             stack = Stack(fleet, front.url, http)
-            await _answers(stack)
-            await _routes(routing.address, bool(prefill))
+            await answers(stack)
+            await routes_to(routing.address, prefill=bool(prefill))
             yield stack
 
 
@@ -106,9 +107,9 @@ async def until(holds: Callable[[], bool], within: float = 20.0) -> None:
             await asyncio.sleep(0.01)
 
 
-async def _routes(router: str, prefill: bool) -> None:
+async def routes_to(router: str, *, prefill: bool = True, security: Security = PLAIN) -> None:
     """Waits until the router has seen the engines, those for prefill too."""
-    async with asyncio.timeout(20), Client(router=router) as client:
+    async with asyncio.timeout(20), Client(router=router, security=security) as client:
         while True:
             turn = await client.route("sim")
             await client.cancel(turn.ticket)
@@ -117,7 +118,7 @@ async def _routes(router: str, prefill: bool) -> None:
             await asyncio.sleep(0.05)
 
 
-async def _answers(stack: Stack) -> None:
+async def answers(stack: Stack) -> None:
     """Waits until the gateway has seen the engines."""
     async with asyncio.timeout(20):
         while True:
