@@ -216,6 +216,17 @@ class GrantContract:
 
         assert await hand.orders() == {"l0": Reason.REVOKED, "l1": Reason.REVOKED}
 
+    async def test_over_budget_the_one_goes_first_that_its_next_turn_has_read(self, world: World) -> None:
+        hand, reader = await world.engine(blocks=100), await world.engine("p0")
+        await hand.grant("l0", "text", blocks=25, conversation=Conversation("t1", "other"))
+        await hand.grant("l1", "text", blocks=25)
+        await reader.claim("text", claim_id="c1")
+        await reader.finish("c1")
+
+        await hand.grant("l2", "text", blocks=25, conversation=Conversation("t1", "third"))
+
+        assert await hand.orders() == {"l1": Reason.REVOKED}
+
     async def test_over_budget_and_all_is_read_the_grant_is_refused_and_nothing_is_revoked(self, world: World) -> None:
         hand, reader = await world.engine(blocks=100), await world.engine("p0")
         await hand.grant("l0", "text", blocks=40)
