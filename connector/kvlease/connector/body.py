@@ -60,7 +60,7 @@ def decode(body: bytes) -> dict[str, Any]:
     try:
         message = NixlBody.FromString(body)
         groups = tuple(_unpack(group) for group in message.groups)
-        extra = dict(json.loads(message.extra_json or b"{}"))
+        extra = dict(json.loads(message.extra_json)) if message.extra_json else {}
     except (DecodeError, ValueError, KeyError, TypeError) as error:
         raise BadBodyError(f"not a {FORMAT} body: {error}") from error
     return extra | {
