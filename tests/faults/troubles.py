@@ -177,4 +177,5 @@ async def _restart(scene: Scene, name: str, away: float) -> str:
     await asyncio.to_thread(process.kill)
     await asyncio.sleep(away)
     process.start()
+    await scene.world.listens(name)  # until then it is still away
     return name

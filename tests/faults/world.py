@@ -56,6 +56,7 @@ class World:
     def __init__(self, size: Size, logs: Path) -> None:
         """Chooses ports; starts nothing."""
         registry, router, gateway = (f"127.0.0.1:{port}" for port in ports.free(3))
+        self._addresses = {"registry": registry, "router": router}
         first = {"prefill": _consecutive(size.prefill), "decode": _consecutive(size.decode)}
         self.gateway_url = f"http://{gateway}"
         self.sims = [
@@ -107,6 +108,12 @@ class World:
                     raise AssertionError(f"{process.name} is not ready; {process.tail()}")
             time.sleep(0.2)
 
+    async def listens(self, name: str) -> None:
+        """Waits until a service takes connections."""
+        async with asyncio.timeout(READY_WITHIN):
+            while not await asyncio.to_thread(_accepts, self._addresses[name]):  # noqa: ASYNC110 - another process
+                await asyncio.sleep(0.05)
+
     def wrong_answers(self) -> int:
         """How often an engine found KV that was not its prompt's, in all of its lives."""
         logs = [self.processes[role].log.read_text(errors="replace") for role in ("prefill", "decode")]
@@ -128,6 +135,12 @@ async def tell(http: aiohttp.ClientSession, sim: Sim, page_: str, **body: Any) -
     """Switches something of an engine. Raises `aiohttp.ClientError` when it does not answer."""
     async with http.post(f"{sim.url}/admin/{page_}", json=body) as answer:
         answer.raise_for_status()
+
+
+def _accepts(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    with socket.socket() as probe:
+        return probe.connect_ex((host, int(port))) == 0
 
 
 def _held(counters: dict[str, float]) -> int:

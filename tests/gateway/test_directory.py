@@ -67,6 +67,8 @@ def test_an_engine_is_remembered_for_a_while_after_the_registry_forgot_it(
 ) -> None:
     directory.update([engine("a")])
 
+    clock.advance(1e6)  # the registry was away for so long, and is empty now
+    directory.update([])
     clock.advance(MEMORY)
     directory.update([])
     assert chosen(directory) == "a"
@@ -80,6 +82,19 @@ def test_while_the_registry_is_silent_nothing_is_forgotten(directory: Directory,
     directory.update([engine("a")])
 
     clock.advance(1e6)
+
+    assert chosen(directory) == "a"
+
+
+def test_an_engine_that_is_listed_again_is_forgotten_no_sooner(directory: Directory, clock: FakeClock) -> None:
+    directory.update([engine("a")])
+    directory.update([])
+    clock.advance(MEMORY / 2)
+    directory.update([engine("a")])
+
+    directory.update([])
+    clock.advance(MEMORY)
+    directory.update([])
 
     assert chosen(directory) == "a"
 

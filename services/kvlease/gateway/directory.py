@@ -19,35 +19,34 @@ def key_of(engine: lease_pb2.EngineRef) -> EngineKey:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """An engine that takes requests, and when it was last said to."""
+    """An engine that takes requests."""
 
     endpoint: router_pb2.Endpoint
     models: frozenset[str]
     decodes: bool
-    seen: float
 
 
 class Directory:
     """Remembers engines for a while after the registry has forgotten them: one that restarts is empty at first."""
 
     def __init__(self, *, memory: float, clock: Callable[[], float]) -> None:
-        """Keeps an engine that lists of the last *memory* seconds leave out."""
+        """Keeps an engine that lists leave out for *memory* seconds, however long there was no list before."""
         self._memory = memory
         self._clock = clock
-        self._updated = 0.0
         self._known: dict[EngineKey, Known] = {}
+        self._missed: dict[EngineKey, float] = {}  # which of them lists leave out, and since when
         self._in_flight: Counter[EngineKey] = Counter()
 
     def update(self, engines: Iterable[registry_pb2.EngineStatus]) -> set[EngineKey]:
         """Takes a new list, lost engines included. Returns engines that are gone: nothing more comes from them."""
-        self._updated = self._clock()
+        now = self._clock()
         listed = {key_of(status.engine.ref): status for status in engines}
         gone = {key for key, status in listed.items() if not status.healthy and not status.draining}
         started = {engine_id: incarnation for engine_id, incarnation in listed if (engine_id, incarnation) not in gone}
         gone |= {key for key in self._known if key not in listed and started.get(key[0], key[1]) != key[1]}
-        fresh = {key: _known(each.engine, self._updated) for key, each in listed.items() if each.healthy}
-        oldest = self._updated - self._memory
-        remembered = {key: each for key, each in self._known.items() if key not in listed and each.seen >= oldest}
+        fresh = {key: _known(each.engine) for key, each in listed.items() if each.healthy}
+        self._missed = {key: self._missed.get(key, now) for key in self._known if key not in listed}
+        remembered = {key: self._known[key] for key, since in self._missed.items() if now - since <= self._memory}
         self._known = {key: each for key, each in (remembered | fresh).items() if key not in gone}
         return gone
 
@@ -77,7 +76,7 @@ class Directory:
         return min(fitting, key=lambda endpoint: self._in_flight[key_of(endpoint.engine)], default=None)
 
 
-def _known(engine: registry_pb2.Engine, now: float) -> Known:
+def _known(engine: registry_pb2.Engine) -> Known:
     endpoint = router_pb2.Endpoint(
         engine=engine.ref,
         http_url=engine.http_url,
@@ -85,4 +84,4 @@ def _known(engine: registry_pb2.Engine, now: float) -> Known:
         data_parallel_size=engine.data_parallel_size,
     )
     decodes = engine.role in (registry_pb2.ENGINE_ROLE_DECODE, registry_pb2.ENGINE_ROLE_BOTH)
-    return Known(endpoint, frozenset(engine.models), decodes, now)
+    return Known(endpoint, frozenset(engine.models), decodes)
