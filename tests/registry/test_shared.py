@@ -9,8 +9,9 @@ import pytest
 
 from kvlease.registry.change import Event
 from kvlease.registry.errors import LeaseNotFound, SessionNotFound, StoreUnreachable
-from kvlease.registry.lease import Reason
+from kvlease.registry.lease import Conversation, Reason
 from kvlease.registry.lists import Filter
+from kvlease.registry.redis import store
 from kvlease.registry.redis.reach import ScriptFault
 from kvlease.registry.redis.store import RedisStore
 from kvlease.registry.rules import Rules, Timing
@@ -366,3 +367,17 @@ async def test_a_fault_in_a_script_is_ours_and_changes_nothing(redis: RedisServe
 
         assert client.get(f"{{{PREFIX}}}:{hand.boot_id}:s:{hand.credential.session_id}") == before
     assert (await world.show("l1")).terms.lease_id == "l1"
+
+
+async def test_a_watch_shows_many_leases_part_by_part(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "PART", 2)
+    world = registry()
+    hand = await world.engine()
+    for i in range(5):
+        await hand.grant(f"l{i}", "text", conversation=Conversation("t1", f"chat{i}"))
+
+    async with aclosing(world.store.watch(Filter("t1"))) as watch:
+        told = [await anext(watch) for _ in range(6)]
+
+    assert [x.lease.terms.lease_id for x in told if x.lease] == [f"l{i}" for i in range(5)]
+    assert told[-1].event is Event.SYNCED

@@ -29,6 +29,8 @@ from kvlease.registry.turns import TurnEnd
 
 LONGEST_NAP = 1.0
 SHORTEST_NAP = 0.02
+PART = 500
+"""Leases that one script shows at most: all others wait for it."""
 
 log = structlog.get_logger()
 
@@ -249,15 +251,25 @@ class RedisStore:
         watcher = NumberedWatcher(wanted, self._watch_limit)
         self._feed.watch(watcher)
         try:
-            there, number = await self._ask("existing", {"wanted": questions.wanted(wanted)})
-            watcher.begin_after(int(number))
-            for lease in there:
-                yield Happened(Event.EXISTS, replies.shown(lease))
+            async for lease in self._existing(wanted, watcher):
+                yield Happened(Event.EXISTS, lease)
             yield Happened(Event.SYNCED, None)
             async for happened in watcher.events():
                 yield happened
         finally:
             self._feed.unwatch(watcher)
+
+    async def _existing(self, wanted: Filter, watcher: NumberedWatcher) -> AsyncGenerator[Shown]:
+        """Gives what there is, part by part; the watcher hears of what happens from the first part on."""
+        after, first = 0, True
+        while first or after:
+            asked = {"wanted": questions.wanted(wanted), "after": after, "size": PART}
+            there, next_after, number = await self._ask("existing", asked)
+            if first:
+                watcher.begin_after(int(number))
+            after, first = int(next_after), False
+            for lease in there:
+                yield replies.shown(lease)
 
     async def follow(self) -> AsyncGenerator[Happened]:
         watcher = NumberedWatcher(None, self._watch_limit)

@@ -54,10 +54,12 @@ function shown.each(wanted, after, visit)
   end
 end
 
-function shown.page(wanted, after, size, whole)
+-- At most so many, and after which one to go on; of any state only if `every`, else live ones unless a state is wanted.
+function shown.page(wanted, after, size, whole, every)
   local found, next_after = {}, 0
   shown.each(wanted, after, function(lease)
-    if not shown.takes(wanted, lease) or (wanted.state == 0 and lease.state ~= LIVE) then return false end
+    local of_state = every or wanted.state ~= 0 or lease.state == LIVE
+    if not of_state or not shown.takes(wanted, lease) then return false end
     if #found == size then
       next_after = tonumber(found[#found][2])
       return true
@@ -66,14 +68,6 @@ function shown.page(wanted, after, size, whole)
     return false
   end)
   return found, exact(next_after)
-end
-
-function shown.existing(wanted)
-  local found = {}
-  shown.each(wanted, 0, function(lease)
-    if shown.takes(wanted, lease) then found[#found + 1] = shown.lease(lease) end
-  end)
-  return found
 end
 
 local function overdue() return rules.missed_heartbeats * rules.heartbeat end
