@@ -1,5 +1,7 @@
 """The policy that learns habits: what makes a lease worth more, what is learned from, how much is remembered."""
 
+from itertools import count
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,9 +10,14 @@ from kvlease.registry.expectation import ExpectedReturn
 from kvlease.registry.gaps import EDGES, HORIZON, Gaps
 from kvlease.registry.habits import Habits
 from kvlease.registry.lease import Conversation, EngineRef, Handle, Kind, Lease, StopReason, Terms
+from kvlease.registry.memory import MemoryStore
+from kvlease.registry.rules import Rules
 from kvlease.registry.session import Credential, Engine, Session
 from kvlease.registry.settings import Settings
+from kvlease.registry.turns import TurnEnd, TurnOutcome
 from tests.registry.digests import chain
+from tests.registry.world import CHAT, World
+from tests.support.clock import FakeClock, settle
 
 AGES = st.floats(0, 2 * HORIZON)
 OWNER = Session(Credential("s", "x"), Engine(EngineRef("d0", "i1"), ("m",), 100, b""), 50, 0.0)
@@ -166,6 +173,28 @@ def test_what_was_seen_long_ago_counts_less() -> None:
             gaps.observe(gap, came=True)
 
     assert gaps.worth(10.0) < 0.01
+
+
+async def test_a_learned_life_is_set_anew_when_the_stop_reason_becomes_known() -> None:
+    clock = FakeClock()
+    names = count()
+    value = ExpectedReturn(patience=300.0)
+    store = MemoryStore(
+        Rules(), clock=clock, sleep=clock.sleep, token=lambda: f"t{next(names)}", value=value, watch_limit=10
+    )
+
+    async def pass_time(seconds: float) -> None:
+        clock.advance(seconds)
+        store.advance()
+
+    hand = await World(store, pass_time, Rules(), settle).engine()
+    for number in range(100):
+        value.granted(a_lease(f"silent{number}", -HORIZON - 1, stop=StopReason.TOOLS_CALLED))
+    value.granted(a_lease("next", 0.0))
+    before = (await hand.grant("l0", "text", ticket_id="k0")).remaining
+    await store.end_turn(TurnEnd("k0", CHAT, TurnOutcome.COMPLETED, StopReason.TOOLS_CALLED, hand.ref))
+
+    assert (await store.get("t1", "l0")).remaining < before
 
 
 def test_only_habits_have_patience() -> None:
