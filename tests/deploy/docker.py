@@ -93,7 +93,10 @@ def _daemon() -> Iterator[Docker]:
         started("image", "prune", "--force")  # what building left behind
     finally:
         process.terminate()
-        process.wait(timeout=60)
+        try:
+            process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
         shutil.rmtree(folder, ignore_errors=True)
 
 

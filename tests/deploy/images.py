@@ -6,6 +6,7 @@ import subprocess
 import sys
 from hashlib import sha256
 from pathlib import Path
+from secrets import token_hex
 from tempfile import TemporaryDirectory
 
 from tests.deploy.docker import Docker, Unavailable, run
@@ -27,14 +28,22 @@ def ensure(docker: Docker) -> None:
     """
     if not docker.has_image(BASE):
         _base(docker)
-    try:
-        docker("run", "--rm", BASE, "true")
-    except AssertionError as error:
-        raise Unavailable(f"no container can be run: {error}") from None
+    _check(docker)
     _wheels()
     arguments = [f"BASE={BASE}", "PIP_NO_INDEX=1"]
     given = [word for argument in arguments for word in ("--build-arg", argument)]
     docker("build", "--quiet", "--file", "services/Dockerfile", "--tag", OURS, *given, str(ROOT), within=400.0)
+
+
+def _check(docker: Docker) -> None:
+    """Runs a container as the stack runs them: in a network of its own, with a port of this host."""
+    network = f"kvlease-test-{token_hex(4)}"
+    try:
+        docker("network", "create", network)
+        docker("run", "--rm", "--network", network, "--publish", "127.0.0.1::80", BASE, "true")
+        docker("network", "rm", network)
+    except (AssertionError, subprocess.TimeoutExpired) as error:
+        raise Unavailable(f"no container can be run: {error}") from None
 
 
 def _base(docker: Docker) -> None:

@@ -90,7 +90,11 @@ class Stack:
 def running(docker: Docker, logs: Path) -> Iterator[Stack]:
     """Runs it on free ports; leaves its logs behind, and nothing else."""
     stack = Stack(docker, _compose(docker))
-    stack.compose("down", "--volumes", "--timeout", "5")
+    stack.compose("config", "--quiet")
+    try:
+        stack.compose("down", "--volumes", "--timeout", "5")
+    except AssertionError as error:
+        raise Unavailable(f"docker-compose does not work: {error}") from None
     try:
         stack.up()
         for gateway in stack.running("gateway"):
