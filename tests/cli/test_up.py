@@ -113,6 +113,17 @@ def test_people_are_told_how_engines_find_it(tmp_path: Path) -> None:
     assert f"KVLEASE_REGISTRY={registry}" in waiting
 
 
+def test_others_are_served_if_somebody_says_so(tmp_path: Path) -> None:
+    anywhere = [part.replace("127.0.0.1", "0.0.0.0") for part in ANYWHERE]
+    command = [sys.executable, "-m", "kvlease.cli", "up", *anywhere, "--insecure", "--logs", str(tmp_path)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr
+        listening = process.stderr.readline()
+        process.terminate()
+
+    assert listening.count("0.0.0.0:") == 3
+
+
 def test_engines_that_are_not_installed_are_refused_with_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

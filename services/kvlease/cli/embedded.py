@@ -22,7 +22,7 @@ from kvlease.registry import service as registry
 from kvlease.registry.settings import Settings as RegistrySettings
 from kvlease.router import service as router
 from kvlease.router.settings import Settings as RouterSettings
-from kvlease.rpc import Server, address, stop_signal
+from kvlease.rpc import OPEN, Protection, Server, address, stop_signal
 from kvlease.rpc.logging import LogFormat, configure
 
 _POLL = 0.25  # seconds
@@ -43,13 +43,16 @@ class Services:
     router: str
     gateway: str
     wait: float  # seconds
+    protection: Protection = OPEN
 
-    def check(self, *, insecure: bool) -> None:
+    def __post_init__(self) -> None:
         """Raises ValueError for what is no address, or can be reached by others although nobody allowed it."""
         for listen in (self.registry, self.router, self.gateway):
             address.check(listen)
-            if not (insecure or address.is_local(listen)):
-                raise ValueError(f"{listen} can be reached by others and is not encrypted: give --insecure to allow it")
+            if not (self.protection.insecure or address.is_local(listen)):
+                raise ValueError(
+                    f"{listen} can be reached by others: give --insecure to allow it, or run each service by itself, with TLS"
+                )
 
 
 def serve_until_signal(services: Services, engines: Make | None, tell: Tell, *, logs: Path) -> None:
@@ -75,6 +78,7 @@ async def serve(services: Services, engines: Make | None, tell: Tell) -> None:
             registry=control.registry,
             wait=services.wait,
             grace=_GRACE,
+            protection=services.protection,
         )
         async with own.running(tell) if own else nullcontext(), gateway.create(settings) as front:
             tell("listening", registry=control.registry, router=control.router, gateway=front.url)
@@ -100,9 +104,16 @@ async def _until_signal(services: Services, engines: Make | None, tell: Tell) ->
 @asynccontextmanager
 async def _control_plane(services: Services) -> AsyncIterator[ControlPlane]:
     async with (
-        registry.create(RegistrySettings(listen=services.registry)) as leases,
+        registry.create(RegistrySettings(listen=services.registry, protection=services.protection)) as leases,
         Server(services.registry, [leases]) as leasing,
-        router.create(RouterSettings(listen=services.router, registry=leasing.address, wait=services.wait)) as routes,
+        router.create(
+            RouterSettings(
+                listen=services.router,
+                registry=leasing.address,
+                wait=services.wait,
+                protection=services.protection,
+            )
+        ) as routes,
         Server(services.router, [routes]) as routing,
     ):
         yield ControlPlane(leasing.address, routing.address)

@@ -16,6 +16,7 @@ from kvlease.local.engine import Engine, EngineFailed
 from kvlease.local.fleet import Fleet, plan
 from kvlease.local.install import EngineUnavailable
 from kvlease.local.launch import ControlPlane, Launch, Role
+from kvlease.rpc import Protection
 from kvlease.rpc.options import length
 
 if TYPE_CHECKING:
@@ -60,8 +61,8 @@ def run(args: argparse.Namespace) -> int:
     from kvlease.cli import embedded  # noqa: PLC0415 - servers, which no other command needs
 
     try:
-        services = embedded.Services(args.registry, args.router, args.gateway, args.wait)
-        services.check(insecure=args.insecure)
+        protection = Protection(insecure=args.insecure)
+        services = embedded.Services(args.registry, args.router, args.gateway, args.wait, protection)
         with Telling(as_json=args.json) as tell:
             embedded.serve_until_signal(services, _engines(args), tell, logs=_logs(args))
     except (ValueError, EngineUnavailable) as error:
