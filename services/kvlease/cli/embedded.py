@@ -51,7 +51,7 @@ class Services:
             address.check(listen)
             if not (self.protection.insecure or address.is_local(listen)):
                 raise ValueError(
-                    f"{listen} can be reached by others: give --insecure to allow it, or run each service by itself, with TLS"
+                    f"{listen} can be reached by others: give --insecure, or run each service by itself, with TLS"
                 )
 
 
