@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from kvlease.connector.settings import Settings as ConnectorSettings
+from kvlease.router.settings import Settings as RouterSettings
 from tests.deploy.commands import parse
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
@@ -113,3 +114,13 @@ def test_engines_load_the_connector_with_these_settings(name: str, role: str) ->
     assert settings.bidirectional
     assert settings.registry == "registry:7440"
     assert settings.http_url == "http://$(POD_IP):8000"
+
+
+def test_the_keys_of_the_example_are_refused() -> None:
+    lines = (FOLDER / "example" / "keys.env").read_text().splitlines()
+    keys = dict(line.split("=", 1) for line in lines if not line.startswith("#"))
+
+    with pytest.raises(ValueError, match="ticket_key"):
+        RouterSettings(ticket_key=keys["ticket-key"].encode())
+    with pytest.raises(ValueError, match="KVLEASE_DIGEST_KEY"):
+        ConnectorSettings.of({}, {"KVLEASE_DIGEST_KEY": keys["digest-key"]})
