@@ -83,11 +83,6 @@ local function members(of, after, limit)
   return found, #stored == 2 * (limit or -1) and tonumber(stored[#stored]) or nil
 end
 
-local function keep(key, command, ...)
-  call(command, key, ...)
-  call('PEXPIRE', key, KEEP)
-end
-
 local function save_book(from)
   for id, object in pairs(from.known) do
     local before = from.was[id]
@@ -102,7 +97,16 @@ end
 
 local function save_list(of)
   for id in pairs(of.left) do call('ZREM', of.at, id) end
-  for id, seq in pairs(of.entered) do keep(of.at, 'ZADD', seq, id) end
+  local entered = {}
+  for id, seq in pairs(of.entered) do
+    entered[#entered + 1], entered[#entered + 2] = seq, id
+    if #entered == 1000 then
+      call('ZADD', of.at, unpack(entered))
+      entered = {}
+    end
+  end
+  if #entered > 0 then call('ZADD', of.at, unpack(entered)) end
+  if next(of.entered) then call('PEXPIRE', of.at, KEEP) end
 end
 
 local function save()
