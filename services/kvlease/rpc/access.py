@@ -30,7 +30,7 @@ ACCESS: Mapping[str, frozenset[Role]] = MappingProxyType(
         REGISTRY + "RevokeLeases": frozenset({Role.OPERATOR}),
         REGISTRY + "DrainEngine": frozenset({Role.OPERATOR}),
         REGISTRY + "GetLease": _READERS,
-        REGISTRY + "ListLeases": _READERS | {Role.ROUTER},
+        REGISTRY + "ListLeases": _READERS,
         REGISTRY + "LocateConversations": frozenset({Role.ROUTER}),
         REGISTRY + "WatchLeases": _READERS,
         REGISTRY + "ListEngines": _READERS | {Role.ROUTER},
