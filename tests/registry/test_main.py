@@ -102,3 +102,17 @@ def test_help_tells_the_defaults(capsys: pytest.CaptureFixture[str]) -> None:
 async def test_an_address_that_is_taken_is_an_error() -> None:
     async with Server("127.0.0.1:0", []) as server:
         assert await asyncio.to_thread(main, ["--listen", server.address]) == 1
+
+
+def test_a_shared_store_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--listen", "127.0.0.1:0", "--store", "redis://127.0.0.1:1", "--store-timeout", "20s"]) == 1
+
+    assert "the store cannot be reached" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("wrong", [["--store", "etcd://x"], ["--store-prefix", "{x}"], ["--store-timeout", "0s"]])
+def test_a_store_that_cannot_be_is_refused(wrong: list[str]) -> None:
+    with pytest.raises(SystemExit) as exited:
+        main(["--listen", "127.0.0.1:0", *wrong])
+
+    assert exited.value.code == 2

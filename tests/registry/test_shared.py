@@ -381,3 +381,15 @@ async def test_a_watch_shows_many_leases_part_by_part(registry: Registry, monkey
 
     assert [x.lease.terms.lease_id for x in told if x.lease] == [f"l{i}" for i in range(5)]
     assert told[-1].event is Event.SYNCED
+
+
+async def test_a_redis_that_is_full_is_unreachable_until_it_has_room(redis: RedisServer, registry: Registry) -> None:
+    world = registry()
+    hand = await world.engine()
+    redis.cli("config", "set", "maxmemory", "1")
+
+    with pytest.raises(StoreUnreachable):
+        await hand.grant("l1", "abcd")
+    redis.cli("config", "set", "maxmemory", "0")
+
+    assert (await hand.grant("l1", "abcd")).generation == 1

@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         uvloop.run(serve(settings))
     except (OSError, ValueError, StoreUnreachable) as error:
-        log.error("registry not started", error=str(error))  # noqa: TRY400 - the message says it all
+        log.error("registry not started", error=str(error), cause=str(error.__cause__ or ""))  # noqa: TRY400 - it says it all
         return 1
     return 0
 

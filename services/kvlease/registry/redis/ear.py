@@ -7,8 +7,7 @@ from typing import Any
 from redis.asyncio.connection import Connection
 from redis.exceptions import RedisError
 
-from kvlease.registry.errors import StoreUnreachable
-from kvlease.registry.redis.link import disconnect
+from kvlease.registry.redis.link import disconnect, lost
 
 
 class Ear:
@@ -47,7 +46,7 @@ class Ear:
             while True:
                 self._take(await self._connection.read_response(disable_decoding=True))
         except (RedisError, OSError) as error:
-            self.ended.set_result(StoreUnreachable(str(error)))
+            self.ended.set_result(lost(error))
 
     def _take(self, message: list[Any]) -> None:
         if message[0] == b"message":

@@ -36,6 +36,12 @@ async def disconnect(connected: Connection) -> None:
             await connected.disconnect()
 
 
+def lost(error: Exception) -> StoreUnreachable:
+    lost = StoreUnreachable("the connection to the store broke")
+    lost.__cause__ = error
+    return lost
+
+
 class Link:
     """A connection while it lives. What ends it ends all calls on it."""
 
@@ -77,7 +83,7 @@ class Link:
         try:
             await work()
         except (RedisError, OSError) as error:
-            self.end(StoreUnreachable(str(error)))
+            self.end(lost(error))
 
     async def _send(self) -> None:
         while True:

@@ -164,7 +164,7 @@ class Reach:
             self._tried += 1
             if isinstance(error, StoreUnreachable):
                 raise
-            raise StoreUnreachable(str(error) or "the store does not answer") from error
+            raise StoreUnreachable("the store cannot be reached") from error  # nobody else need know where it is
         log.info("store reached", boot=self._now.boot_id)
         return self._now
 
@@ -223,7 +223,7 @@ class Reach:
 
     def _failed(self, error: ResponseError) -> Exception:
         """Tells what the server's error means: it is not the one any more, cannot now, or a script has a fault."""
-        if "user_script" in str(error):
+        if str(error).startswith("user_script:"):
             return ScriptFault(str(error))
         if isinstance(error, MovedError):
             self._moved = (error.host, error.port)

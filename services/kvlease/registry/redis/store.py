@@ -94,7 +94,7 @@ class RedisStore:
                 await self._reach.catch_up()
             except Exception as error:  # noqa: BLE001 - time must go on
                 if reached:
-                    log.warning("store lost", error=str(error))
+                    log.warning("store lost", error=str(error), cause=str(error.__cause__ or ""))
                 reached = False
             else:
                 reached, answered = True, self._clock()
