@@ -46,9 +46,9 @@ class Result:
     def note(self, report: pytest.TestReport) -> None:
         """Takes what one phase of a test came to."""
         if report.failed:
-            self.failures.append(f"{report.nodeid}: {_last_line(report.longreprtext)}")
+            self.failures.append(f"{report.nodeid}: {_gist(report.longreprtext)}")
         elif report.skipped:
-            self.skips.append(_last_line(report.longrepr[2] if isinstance(report.longrepr, tuple) else ""))
+            self.skips.append(_gist(report.longrepr[2] if isinstance(report.longrepr, tuple) else ""))
         elif report.when == "call":
             self.ran = True
         if report.when == "teardown":
@@ -135,6 +135,8 @@ def by_outcome(results: Collection[Result]) -> dict[Outcome, list[int]]:
     return found
 
 
-def _last_line(text: str) -> str:
-    errors = [line.removeprefix("E").strip() for line in text.splitlines() if line.startswith("E ")]
-    return next(iter(errors), "") or next(reversed(text.strip().splitlines()), "")
+def _gist(text: str) -> str:
+    """Returns what a report says in one line: its first error, else its last line."""
+    lines = text.strip().splitlines()
+    errors = [line.removeprefix("E").strip() for line in lines if line.startswith("E ")]
+    return next(iter(errors), lines[-1] if lines else "")

@@ -1,6 +1,7 @@
 """Registry, router, gateway and what they serve over gRPC: starting, stopping, many streams, large messages."""
 
 import asyncio
+import contextlib
 import gc
 import re
 import resource
@@ -8,6 +9,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -85,6 +87,8 @@ async def test_a_stopping_registry_says_so_and_is_gone(tmp_path: Path, seen: See
     await asyncio.to_thread(service.start)
     async with grpc.aio.insecure_channel(service.address) as channel:
         watches = [registry_pb2_grpc.RegistryServiceStub(channel).WatchLeases(_everything()) for _ in range(10)]
+        for watch in watches:
+            await watch.read()  # what exists: nothing
         told = health(channel).Watch(health_pb2.HealthCheckRequest())
         assert (await told.read()).status == health_pb2.HealthCheckResponse.SERVING
         begun = time.monotonic()
@@ -95,9 +99,10 @@ async def test_a_stopping_registry_says_so_and_is_gone(tmp_path: Path, seen: See
         said = time.monotonic() - begun
         await asyncio.to_thread(service.wait)
         gone = time.monotonic() - begun
-        assert all(watch.done() for watch in watches) or [watch.cancel() for watch in watches]
+        codes = {await _end_of(watch) for watch in watches}
     seen(f"NOT_SERVING after {said:.2f} s, gone after {gone:.2f} s; its grace is {GRACE:g} s")
     assert status == health_pb2.HealthCheckResponse.NOT_SERVING
+    assert codes == {grpc.StatusCode.UNAVAILABLE}
 
 
 @pytest.mark.case(43)
@@ -124,10 +129,19 @@ async def test_a_list_of_a_thousand_large_handles_arrives(seen: Seen) -> None:
     assert page.leases[0].handle == large
 
 
-async def _watch(registry: "object", count: int) -> None:
+async def _end_of(stream: Any) -> grpc.StatusCode:
+    """Reads a stream to its end; returns how it ended."""
+    with contextlib.suppress(grpc.aio.AioRpcError):
+        while await stream.read() is not grpc.aio.EOF:
+            pass
+    code: grpc.StatusCode = await stream.code()
+    return code
+
+
+async def _watch(registry: Any, count: int) -> None:
     """Opens so many streams, a batch at a time, reads of each and cancels it."""
     for _ in range(count // BATCH):
-        streams = [registry.WatchLeases(_everything(), metadata=AS_TENANT) for _ in range(BATCH)]  # type: ignore[attr-defined]
+        streams = [registry.WatchLeases(_everything(), metadata=AS_TENANT) for _ in range(BATCH)]
         await asyncio.gather(*(stream.initial_metadata() for stream in streams))
         for stream in streams:
             stream.cancel()
