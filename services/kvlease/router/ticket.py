@@ -7,6 +7,7 @@ import base64
 import hmac
 from binascii import b2a_base64
 from dataclasses import dataclass
+from functools import lru_cache
 
 from google.protobuf.message import DecodeError
 
@@ -19,6 +20,7 @@ PREFIX = "kvt1."
 SIGNATURE_BYTES = 16
 MAX_LENGTH = 8192  # three names of engines and conversations at their longest, in base64, with room to spare
 MIN_KEY_BYTES = 16
+REMEMBERED = 4096  # tickets that were proved: each comes four times, from prefill, decode and whoever drives the turn
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
@@ -43,6 +45,7 @@ class TicketKey:
         if any(len(each) < MIN_KEY_BYTES for each in (secret, *others)):
             raise ValueError(f"a ticket key has at least {MIN_KEY_BYTES} bytes")
         self._secrets = (secret, *others)
+        self._proved = lru_cache(REMEMBERED)(self._prove)
 
     def seal(self, terms: Terms) -> str:
         """Returns the terms as a ticket."""
@@ -53,6 +56,9 @@ class TicketKey:
         """Returns what the ticket says. Raises TicketForged for a text that none of the secrets signed."""
         if len(ticket) > MAX_LENGTH or not ticket.startswith(PREFIX) or not ticket.isascii():
             raise TicketForged
+        return self._proved(ticket)
+
+    def _prove(self, ticket: str) -> Terms:
         body, _, signature = ticket.encode().rpartition(b".")
         # Texts are compared, not what they decode to: a second spelling of a signature is not the one we gave.
         if not any(hmac.compare_digest(signature, _sign(each, body)) for each in self._secrets):
@@ -63,6 +69,7 @@ class TicketKey:
             raise TicketForged from error
 
 
+@lru_cache(REMEMBERED)
 def to_proto(terms: Terms) -> router_pb2.TicketTerms:
     mode = router_pb2.ROUTE_MODE_PREFILL_DECODE if terms.prefill else router_pb2.ROUTE_MODE_DECODE_ONLY
     return router_pb2.TicketTerms(
