@@ -34,14 +34,14 @@ async def asked(batch: Batch[str, str], *keys: str) -> list[asyncio.Task[str]]:
 async def test_a_question_alone_goes_at_once() -> None:
     oracle = Oracle()
 
-    await asked(Batch(oracle.ask, most=10), "a")
+    await asked(Batch(oracle.ask, most=10, at_a_time=1), "a")
 
     assert oracle.calls == [["a"]]
 
 
 async def test_what_is_asked_during_a_call_shares_the_next_one() -> None:
     oracle = Oracle()
-    batch = Batch(oracle.ask, most=10)
+    batch = Batch(oracle.ask, most=10, at_a_time=1)
     first = await asked(batch, "a")
     others = await asked(batch, "b", "c")
 
@@ -55,7 +55,7 @@ async def test_no_call_is_larger_than_it_may_be() -> None:
     oracle = Oracle()
     oracle.let.set()
 
-    tasks = await asked(Batch(oracle.ask, most=2), "a", "b", "c", "d", "e")
+    tasks = await asked(Batch(oracle.ask, most=2, at_a_time=1), "a", "b", "c", "d", "e")
 
     assert await asyncio.gather(*tasks) == ["A", "B", "C", "D", "E"]
     assert max(map(len, oracle.calls)) <= 2
@@ -63,7 +63,7 @@ async def test_no_call_is_larger_than_it_may_be() -> None:
 
 async def test_a_failure_is_told_to_all_who_share_the_call_and_ends_there() -> None:
     oracle = Oracle()
-    batch = Batch(oracle.ask, most=10)
+    batch = Batch(oracle.ask, most=10, at_a_time=1)
     tasks = await asked(batch, "a")
     oracle.error = ValueError("no")
     oracle.let.set()
@@ -77,7 +77,7 @@ async def test_a_failure_is_told_to_all_who_share_the_call_and_ends_there() -> N
 
 async def test_who_gave_up_is_not_asked_for() -> None:
     oracle = Oracle()
-    batch = Batch(oracle.ask, most=10)
+    batch = Batch(oracle.ask, most=10, at_a_time=1)
     first = await asked(batch, "a")
     (gone,) = await asked(batch, "b")
     gone.cancel()
@@ -88,3 +88,25 @@ async def test_who_gave_up_is_not_asked_for() -> None:
     assert await first[0] == "A"
     assert await batch.get("c", 1.0) == "C"
     assert oracle.calls == [["a"], ["c"]]
+
+
+async def test_a_call_that_is_lost_keeps_nothing_that_comes_after_it() -> None:
+    oracle = Oracle()
+    batch = Batch(oracle.ask, most=10, at_a_time=2)
+    await asked(batch, "lost")
+
+    await asked(batch, "b")
+
+    assert oracle.calls == [["lost"], ["b"]]
+
+
+async def test_what_is_asked_while_a_call_is_being_answered_is_answered_too() -> None:
+    oracle = Oracle()
+    batch = Batch(oracle.ask, most=10, at_a_time=1)
+    oracle.let.set()
+
+    async def again() -> str:
+        await batch.get("a", 1.0)
+        return await batch.get("b", 1.0)
+
+    assert await asyncio.gather(*(again() for _ in range(5))) == ["B"] * 5

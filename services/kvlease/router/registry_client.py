@@ -30,6 +30,7 @@ from kvlease.v1.registry_pb2 import (
 )
 
 T = TypeVar("T")
+LOCATES = 2  # calls at a time
 MOST_LOCATED = 1000  # conversations; the registry takes no more at a time
 ENGINES_TIMEOUT = 1.0  # seconds; nobody's request waits for it
 # Said by a registry that works; the rest (no answer, not in time, not understood) is an outage for us.
@@ -49,7 +50,7 @@ class RegistryClient:
 
     def __init__(self, client: EngineRegistryClient) -> None:
         self._client = client
-        self._located = Batch(self._locate, most=MOST_LOCATED)
+        self._located = Batch(self._locate, most=MOST_LOCATED, at_a_time=LOCATES)
 
     async def engines(self) -> Sequence[Engine]:
         request = ListEnginesRequest(include_lost=True)
