@@ -6,6 +6,7 @@ import time
 from kvlease.cli.command import FAILED, OK, Subparsers, add_connection, connect
 from kvlease.cli.command import add_parser as add
 from kvlease.cli.output import print_json
+from kvlease.client.errors import EngineNotFound
 from kvlease.client.sync import Client
 from kvlease.client.types import Engine
 from kvlease.rpc.options import length
@@ -38,18 +39,27 @@ def run(args: argparse.Namespace) -> int:
     ends_at = time.monotonic() + args.wait
     with connect(args) as client:
         client.drain(args.engine, undo=args.undo, timeout=args.timeout)
-        while True:
-            if args.release:
-                client.revoke(args.engine, timeout=args.timeout)  # again: its last requests leave leases as well
-            left = _find(client, args)
-            if args.undo or not _busy(left) or time.monotonic() >= ends_at:
-                break
+        left = _look(client, args)
+        while not args.undo and _busy(left) and time.monotonic() < ends_at:
             time.sleep(POLL)
+            left = _again(client, args)
     _tell(args, left)
-    return FAILED if args.wait and _busy(left) and not args.undo else OK
+    return FAILED if args.wait and not args.undo and _busy(left) else OK
 
 
-def _find(client: Client, args: argparse.Namespace) -> Engine | None:
+def _again(client: Client, args: argparse.Namespace) -> Engine | None:
+    """Drains it once more: the registry may have been started again, and forgotten it."""
+    try:
+        client.drain(args.engine, timeout=args.timeout)
+    except EngineNotFound:
+        return None
+    return _look(client, args)
+
+
+def _look(client: Client, args: argparse.Namespace) -> Engine | None:
+    """Shows the engine as it is now, its leases released if that is wanted: its last requests leave some as well."""
+    if args.release:
+        client.revoke(args.engine, timeout=args.timeout)
     listed = client.list_engines(include_lost=True, timeout=args.timeout)
     return next((engine for engine in listed if engine.ref.engine_id == args.engine), None)
 
