@@ -18,7 +18,7 @@ from benchmarks.sample import Samples, percentile, turns
 
 SUMMARY = "the gateway, against vllm-router and the engines alone"
 NAMES = (DIRECT, PEER, OURS)
-WARM_UP = 0.5  # seconds
+WARM_UP = 0.3  # seconds
 SETTLED = 1.5  # seconds, within which all have seen the engines
 
 
@@ -53,7 +53,7 @@ class Seen:
 def run(options: Options) -> Report:
     """Measures case by case, contenders in turns."""
     cases = [CASES[1]] if options.smoke else CASES
-    seen, rounds, seconds = Seen(), 1 if options.smoke else 3, 0.3 if options.smoke else 1.2
+    seen, rounds, seconds = Seen(), 1 if options.smoke else 3, 0.3 if options.smoke else 0.8
     core, beside = cores()
     with on_core(beside):
         for pace in sorted({case.pace for case in cases}):

@@ -25,7 +25,9 @@ COLUMNS = (
 def run(options: Options) -> Report:
     """Measures each size in a process of its own; the small ones several times."""
     sizes = SIZES[:1] if options.smoke else SIZES
-    seen = {size: [_measured(size) for _ in range(1 if size == SIZES[-1] or options.smoke else 3)] for size in sizes}
+    seen = {
+        size: [_measured(size) for _ in range(3 if size == SIZES[0] and not options.smoke else 1)] for size in sizes
+    }
     medians = {size: {name: Sample([x[name] for x in seen[size]]).median for name in COLUMNS} for size in sizes}
     draw("table", lambda axes: _paint(axes, medians), folder=options.results)
     return Report(
