@@ -61,12 +61,12 @@ class Owner:
         That is noted here and not after the freeing: a heartbeat in between would extend the promise on blocks that a
         fail-safe has let go.
         """
+        if not self._to_free and not self._silent(now):
+            return {}  # what comes this very moment is for the next step
         with self._lock:
             if self._silent(now):
                 self._to_free |= dict.fromkeys(self._held, "registry silent")
                 self._last_answer = None
-            if not self._to_free:
-                return {}
             due, self._to_free = self._to_free, {}
             for lease_id in due:
                 self._held.pop(lease_id, None)

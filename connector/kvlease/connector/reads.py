@@ -131,7 +131,8 @@ class Reads:
         if versions.any_failed(output):
             for request_id, read in (self._open | self._given_up).items():
                 read.failed |= versions.read_failed(output, request_id, read.block_ids)
-        ended = output.finished_recving or ()
+        if not (ended := output.finished_recving):
+            return
         for request_id in self._given_up.keys() & ended:
             self._judge_given_up(output, self._given_up.pop(request_id))
         for request_id in self._open.keys() & ended:

@@ -189,7 +189,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         """Carries out what has come from the control plane, and tells the workers."""
         now = self._clock()
         self._running = len(scheduler_output.num_scheduled_tokens)
-        self.take_answers(now)
+        self.take_answers()
         self._reads.give_hung_up(now)
         self._free_due(now)
         if reclaim := self._pressure.reclaim(self._retention, now):
@@ -214,13 +214,14 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         super().update_connector_output(output)
         self._reads.judge(output)
 
-    def take_answers(self, now: float | None = None) -> None:
+    def take_answers(self) -> None:
         """Looks what has come from the control plane: between two steps, so that the next one finds it."""
         while self._link.answered:
             turn = self._link.answered.popleft()
             self._sleepers.wake(turn.request_id)
             self._reads.answered(turn)
-        self._sleepers.wake_late(self._clock() if now is None else now)
+        if self._sleepers:
+            self._sleepers.wake_late(self._clock())
 
     def _free_due(self, now: float) -> None:
         while self._passing:
