@@ -69,7 +69,8 @@ def registry(worlds: RedisWorlds, clock: FakeClock) -> Registry:
 async def pair(registry: Registry) -> tuple[World, World]:
     """Two registries that have just become calm."""
     one, other = registry(), registry()
-    await other.store.engines("", include_lost=True)
+    for world in (one, other):
+        await world.store.engines("", include_lost=True)
     await one.calm()
     return one, other
 
@@ -277,6 +278,28 @@ async def test_a_clock_that_was_set_ends_the_life_that_was_counted_by_it(
 
     with pytest.raises(SessionNotFound):
         await hand.beat()
+
+
+@pytest.mark.parametrize("passed", [-1.0, 4.0])
+async def test_a_registry_that_starts_trusts_no_clock_that_nobody_has_watched(
+    registry: Registry, worlds: RedisWorlds, clock: FakeClock, passed: float
+) -> None:
+    hand = await registry().engine()
+    worlds.tell_time(PREFIX, clock.now + passed)
+
+    await registry().store.engines("", include_lost=True)
+
+    with pytest.raises(SessionNotFound):
+        await hand.beat()
+
+
+async def test_a_registry_that_starts_beside_others_changes_nothing(registry: Registry) -> None:
+    world = registry()
+    hand = await world.engine()
+    await world.advance(2.0)
+
+    assert len(await registry().store.engines("", include_lost=True)) == 1
+    assert (await hand.beat()).boot_id == hand.boot_id
 
 
 async def test_the_last_registry_to_start_decides_the_rules_and_the_others_serve_no_more(registry: Registry) -> None:
