@@ -7,8 +7,8 @@ modules of the same names: the same contract of tests holds for both, and a test
   alone: whether it was set. If it was, what it had measured is not to be trusted (`reckoning`).
 * **Lives.** All state belongs to a life of the deployment, which has a boot id and keys of its own. Another life
   begins, empty and quiet for one claim length, when what is stored may not be all that was answered: nothing is there,
-  the server is another one than before (restart, failover) or its clock was set. Engines then announce what they hold.
-  What a life before has left expires by itself; every key does.
+  the server is another one than before (restart, failover), its clock was set, or nobody has watched it. Engines then
+  announce what they hold. What a life before has left expires by itself; every key does.
 * **Keys** begin with the prefix in braces, one hash slot in a cluster. Scripts read first and write last.
 * **Waiting calls and watches** hear of changes by publish/subscribe; one that may have missed something asks again,
   or ends with an error.
