@@ -27,6 +27,7 @@ TOLERANCE = 1e-3  # between log-probabilities with and without reuse
 Options: TypeAlias = Mapping[str, Any]
 NO_OPTIONS: Options = MappingProxyType({})
 PATIENT = {"KVLEASE_WAIT": "2s"}  # two loaded cores must not turn a rule into a timing
+ENGINES = PATIENT | {"VLLM_SERVER_DEV_MODE": "1"}  # with endpoints that discard KV and preempt
 ANSWERED_TTL = 10.0  # seconds that a lease lives after an answer
 
 
@@ -228,20 +229,22 @@ def counter(engine: Served, name: str) -> float:
 
 
 @contextlib.contextmanager
-def services(logs: Path, *, ttl: float = ANSWERED_TTL, registry: Sequence[str] = ()) -> Iterator[Services]:
-    """Runs registry, router and gateway; *registry* are more options of it."""
+def services(
+    logs: Path, *, ttl: float = ANSWERED_TTL, registry: Sequence[str] = (), gateway: Sequence[str] = ()
+) -> Iterator[Services]:
+    """Runs registry, router and gateway; *registry* and *gateway* are more options of theirs."""
     logs.mkdir(parents=True, exist_ok=True)
     registry_port, router_port, gateway_port = ports.free(3)
     lives = ["--answered-ttl", f"{ttl:g}s", "--prefill-ttl", f"{ttl:g}s"]
     leasing = Service("registry", registry_port, [*lives, *registry], logs)
     routing = Service("router", router_port, ["--registry", leasing.address, "--wait", "1s"], logs)
     addresses = ["--router", routing.address, "--registry", leasing.address]
-    gateway = Service("gateway", gateway_port, [*addresses, "--wait", "2s"], logs)
+    front = Service("gateway", gateway_port, [*addresses, "--wait", "2s", *gateway], logs)
     with contextlib.ExitStack() as stack:
-        for service in (leasing, routing, gateway):
+        for service in (leasing, routing, front):
             service.start()
             stack.callback(service.stop)
-        yield Services(leasing, routing, gateway)
+        yield Services(leasing, routing, front)
 
 
 @contextlib.contextmanager
@@ -270,7 +273,7 @@ def running(
 
         def launch(role: Role, http_port: int, side_port: int, **more: Any) -> Launch:
             return Launch(
-                role.value, role, installation, folder, http_port, side_port, control, environment=PATIENT, **more
+                role.value, role, installation, folder, http_port, side_port, control, environment=ENGINES, **more
             )
 
         launches = [

@@ -10,7 +10,12 @@ from kvlease.local import model, ports
 from kvlease.local.process import Process
 from tests.e2e.stack import PATIENT, Services, Stack, ready, services
 
-QUICK = ("--heartbeat", "500ms", "--hold", "6s", "--claim", "1500ms", "--margin", "200ms", "--least-claim", "100ms")
+HOLD = 6.0  # seconds
+QUICK = (
+    *("--heartbeat", "500ms", "--hold", f"{HOLD:g}s"),
+    *("--claim", "1500ms", "--margin", "200ms", "--least-claim", "100ms"),
+)
+MEMORY = ("--memory", f"{HOLD:g}s")  # of the gateway, as long as a session lasts without heartbeats, as by default
 FAST = ("--token-time", "1ms")
 TTL = 2.0  # seconds that a lease lives after an answer
 
@@ -38,7 +43,7 @@ def running(
     logs: Path, *, ttl: float = TTL, engines: Sequence[str] = (), decode: Sequence[str] = ()
 ) -> Iterator[Stack]:
     """A stack that serves; *engines* are more options of both engines, *decode* of one."""
-    with services(logs, ttl=ttl, registry=QUICK) as plane, ExitStack() as stack:
+    with services(logs, ttl=ttl, registry=QUICK, gateway=MEMORY) as plane, ExitStack() as stack:
         made = (
             SimEngine("prefill", plane, logs, (*FAST, *engines, "--no-prefix-caching")),  # only decode has the history
             SimEngine("decode", plane, logs, (*FAST, *engines, *decode)),
