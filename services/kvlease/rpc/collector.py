@@ -4,7 +4,7 @@ import gc
 
 # Objects made and not let go, until the youngest are looked through; then how many looks let the next ones be looked
 # through, and those the rest. Looking through all leases of a large registry stops it for a second, in vain.
-_THRESHOLDS = (50_000, 20, 1_000)
+_THRESHOLDS = (10_000, 20, 1_000)
 
 
 def settle() -> None:

@@ -49,7 +49,8 @@ class Answer:
 
     def attach(self, sink: Sink) -> None:
         """Names who takes the body, what has come of it first."""
-        self._sink = sink
+        if not self._over:
+            self._sink = sink
         for data in self._kept:
             sink(data)
         self._kept.clear()
@@ -81,6 +82,7 @@ class Answer:
     def finish(self, error: Lost | None) -> None:
         """Ends the body. For the connection."""
         self._over = True
+        self._sink = self._kept.append  # lets go of who took it: they hold one another, and the request's body
         if self.done.done():
             return  # who waited was cancelled
         if error is None:

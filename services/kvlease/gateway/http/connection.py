@@ -147,6 +147,7 @@ class ServerConnection(asyncio.Protocol):
         self._state = State.ANSWERING
         self.deadline = math.inf
         self._task = asyncio.get_running_loop().create_task(self._handle(incoming.request, reply))
+        self._reader.let_go()
 
     async def _handle(self, request: Request, reply: Reply) -> None:
         try:

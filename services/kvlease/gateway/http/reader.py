@@ -95,6 +95,10 @@ class RequestReader:
         self._in_head = True
         self._upgrading = False
 
+    def let_go(self) -> None:
+        """Keeps nothing of the request that was read. Parser and reader hold one another, and would keep it for long."""
+        self._body, self._headers, self._complete = [], [], None
+
     def _decline_upgrade(self, rest: bytes) -> None:
         """Reads the request again as one that asks for no other protocol: Java's clients always ask for HTTP/2."""
         lines = [b"%b %b HTTP/1.1\r\n" % (self._parser.get_method(), self._url)]
