@@ -96,7 +96,7 @@ class RequestReader:
         self._upgrading = False
 
     def let_go(self) -> None:
-        """Keeps nothing of the request that was read. Parser and reader hold one another, and would keep it for long."""
+        """Keeps nothing of the request that was read: parser and reader hold one another, and would keep it long."""
         self._body, self._headers, self._complete = [], [], None
 
     def _decline_upgrade(self, rest: bytes) -> None:
