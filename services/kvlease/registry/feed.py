@@ -79,6 +79,11 @@ class Feed:
         """Waiters and watchers."""
         return sum(map(len, self._waiters.values())) + sum(map(len, self._watchers.values()))
 
+    @property
+    def watched(self) -> bool:
+        """Whether anybody watches."""
+        return bool(self._watchers)
+
     async def wait(self, topic: Topic, seconds: float) -> None:
         """Returns when the topic is touched or the time is over. Raises what closed the feed."""
         with self.listening(topic) as touched:

@@ -124,7 +124,7 @@ class RedisStore:
         """Takes what a script has published."""
         if channel == "touched":
             self._feed.touch(tuple(topic.split(" ", 1)) for topic in json.loads(message))
-        else:
+        elif self._feed.watched:
             number, *events = json.loads(message)
             for event in events:
                 self._tell(number, event)
