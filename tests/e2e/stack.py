@@ -29,6 +29,7 @@ NO_OPTIONS: Options = MappingProxyType({})
 PATIENT = {"KVLEASE_WAIT": "2s"}  # two loaded cores must not turn a rule into a timing
 ENGINES = PATIENT | {"VLLM_SERVER_DEV_MODE": "1"}  # with endpoints that discard KV and preempt
 ANSWERED_TTL = 10.0  # seconds that a lease lives after an answer
+PREFILL_TTL = 5.0  # seconds that prefill's lives, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +236,7 @@ def services(
     """Runs registry, router and gateway; *registry* and *gateway* are more options of theirs."""
     logs.mkdir(parents=True, exist_ok=True)
     registry_port, router_port, gateway_port = ports.free(3)
-    lives = ["--answered-ttl", f"{ttl:g}s", "--prefill-ttl", f"{ttl:g}s"]
+    lives = ["--answered-ttl", f"{ttl:g}s", "--prefill-ttl", f"{min(ttl, PREFILL_TTL):g}s"]
     leasing = Service("registry", registry_port, [*lives, *registry], logs)
     routing = Service("router", router_port, ["--registry", leasing.address, "--wait", "1s"], logs)
     addresses = ["--router", routing.address, "--registry", leasing.address]

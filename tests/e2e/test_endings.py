@@ -62,7 +62,7 @@ def test_a_client_that_leaves_in_mid_stream_leaves_no_block_held(stack: Stack, c
         for _ in range(5):
             next(lines)
 
-    seen(f"left in mid-stream: all free after {stack.settle():.1f} s")
+    seen(f"left in mid-stream: all free after {stack.settle(conversation):.1f} s")
 
 
 @pytest.mark.case(22)

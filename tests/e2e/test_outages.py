@@ -109,33 +109,24 @@ def test_a_dead_router_is_done_without(stack: Stack, conversation: str, seen: Se
     seen("no router: decode alone")
 
 
-@pytest.mark.case(12)
-def test_without_prefill_decode_serves_alone_and_with_it_again_both_do(
+@pytest.mark.case(10, 12)
+def test_engines_that_die_are_done_without_and_reuse_is_back_once_they_are(
     stack: Stack, conversation: str, seen: Seen
 ) -> None:
+    prompt = tokens(500)
     stack.prefill.kill()
-    prompt = tokens(400)
-    assert_same(stack.complete(prompt, conversation), stack.cold(prompt))
-
-    stack.prefill.start()
-    stack.wait_ready()
-    stack.wait_until_pd()
-    seen("no prefill: decode alone, and both once it is back")
-
-
-@pytest.mark.case(10, 12)
-def test_a_restarted_decode_computes_what_it_lost_and_then_reuses(stack: Stack, conversation: str, seen: Seen) -> None:
-    history = tokens(500)
-    said = stack.complete(history, conversation)
+    alone = stack.complete(prompt, conversation)
+    assert_same(alone, stack.cold(prompt))
     stack.decode.kill()
     missing = stack.http.post("/v1/completions", json=body(tokens(100)))
     assert missing.status_code == 503
     assert missing.json()["error"]["message"]
-    stack.decode.start()
+
+    for engine in stack.engines:  # both at once: each takes half a minute
+        engine.start()
     stack.wait_ready()
     stack.wait_until_pd()
-    history = history + said.tokens + tokens(50)
-
+    history = prompt + alone.tokens + tokens(50)
     lost = stack.complete(history, conversation)
     stack.leased(conversation)
     history = history + lost.tokens + tokens(50)
@@ -144,7 +135,7 @@ def test_a_restarted_decode_computes_what_it_lost_and_then_reuses(stack: Stack, 
     assert lost.cached == 0
     assert kept.cached == len(history) - 51
     assert_same(kept, stack.cold(history))
-    seen(f"decode killed: {missing.status_code} meanwhile, then {lost.cached} and {kept.cached} reused")
+    seen(f"no prefill: decode alone; no decode: {missing.status_code}; back: {lost.cached}, then {kept.cached} reused")
 
 
 @pytest.mark.case(21)

@@ -133,3 +133,15 @@ async def test_conversations_without_an_id_are_spread(seen: Seen) -> None:
         served = Counter({n: engine.engine.finished.total() for n, engine in enumerate(stack.of("decode"))})
     seen(f"served by each: {list(served.values())}")
     assert min(served.values()) >= 3
+
+
+@pytest.mark.case(37)
+async def test_usage_tells_what_prefill_did_not_compute(two: Stack, seen: Seen) -> None:
+    talk = Talk(two, "c")
+    await talk.say("One.")
+    held = talk.total - 1
+
+    cached = await talk.say("Two.")
+
+    seen(f"{held} tokens were held: {cached} of {talk.total - 20} are said to be cached")
+    assert cached == held
