@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 import grpc
 import grpc.aio
 
-from kvlease.client import channel
+from kvlease.client import channel, trace
 from kvlease.client.errors import ClientClosed, KvleaseError, Unavailable, from_rpc
 from kvlease.client.security import PLAIN, Metadata, Security, Shown, Stamp
 
@@ -93,7 +93,7 @@ class AsyncCaller(_Shower, Generic[StubT]):
         tenant: str,
     ) -> ResponseT:
         """Awaits one answer; a cancelled task cancels the call."""
-        sent = (channel.metadata(tenant) if tenant else self._metadata) + self._credential
+        sent = (channel.metadata(tenant) if tenant else self._metadata) + self._credential + trace.current()
         try:
             return await rpc(request, timeout=timeout, metadata=sent)
         except grpc.RpcError as error:
@@ -110,7 +110,7 @@ class AsyncCaller(_Shower, Generic[StubT]):
         tenant: str,
     ) -> AsyncGenerator[ResponseT, None]:
         """Yields answers as they come; leaving the loop cancels the call."""
-        sent = (channel.metadata(tenant) if tenant else self._metadata) + self._credential
+        sent = (channel.metadata(tenant) if tenant else self._metadata) + self._credential + trace.current()
         call = rpc(request, timeout=timeout, metadata=sent)
         try:
             async for message in call:
@@ -175,7 +175,7 @@ class Caller(_Shower, Generic[StubT]):
     ) -> ResponseT:
         """Waits for one answer."""
         try:
-            return rpc(request, timeout=timeout, metadata=self._metadata + self._credential)
+            return rpc(request, timeout=timeout, metadata=self._metadata + self._credential + trace.current())
         except grpc.RpcError as error:
             raise self._typed(error) from error
 
@@ -183,7 +183,7 @@ class Caller(_Shower, Generic[StubT]):
         self, rpc: "grpc.UnaryStreamMultiCallable[RequestT, ResponseT]", request: RequestT, *, timeout: float
     ) -> Generator[ResponseT, None, None]:
         """Yields answers as they come; leaving the loop cancels the call."""
-        call = rpc(request, timeout=timeout, metadata=self._metadata + self._credential)
+        call = rpc(request, timeout=timeout, metadata=self._metadata + self._credential + trace.current())
         try:
             yield from call
         except grpc.RpcError as error:
