@@ -1,7 +1,7 @@
 """A vLLM request, as far as the connector looks at it, and the tickets that come with it."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,6 +48,7 @@ class Request:
     lora_request: Lora | None = None
     cache_salt: str | None = None
     mm_features: Sequence[Feature] = field(default_factory=list)
+    trace_headers: Mapping[str, str] | None = None
 
     @property
     def prompt_token_ids(self) -> list[int]:

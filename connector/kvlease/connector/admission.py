@@ -5,6 +5,7 @@ from typing import Any
 
 import structlog
 
+from kvlease.client import trace
 from kvlease.connector.prefix import Chain, Item
 from kvlease.connector.settings import Settings
 from kvlease.connector.ticket import BadTicketError, read
@@ -43,6 +44,7 @@ def admit(request: Any, engine: Engine, settings: Settings, now: float, *, group
         prompt_tokens=request.num_prompt_tokens,
         arrived=now,
         deadline=now + settings.wait,
+        trace=trace.read((request.trace_headers or {}).items()),
         whole_only=groups > 1,
     )
 

@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from kvlease.client.trace import carrying
 from kvlease.connector import body
 from kvlease.connector.admission import chain_of
 from kvlease.connector.clock import Clock
@@ -80,14 +81,16 @@ class Harvest:
             report=turn.report,
         )
         self._owner.keep(grant, now)
-        self._link.grant(grant, self._filler(turn, request, groups), turn.ticket)
-        if turn.source is not Source.PREFILL:
-            self._link.publish(turn.ticket, grant)
+        with carrying(turn.trace):
+            self._link.grant(grant, self._filler(turn, request, groups), turn.ticket)
+            if turn.source is not Source.PREFILL:
+                self._link.publish(turn.ticket, grant)
 
     def forgo(self, turn: Turn) -> None:
         """Keeps nothing of a turn; decode need not wait, if it waits for its prefill."""
         if turn.keeps == LeaseKind.LEASE_KIND_PREFILL:
-            self._link.forgo(turn.ticket, turn.terms.conversation.tenant)
+            with carrying(turn.trace):
+                self._link.forgo(turn.ticket, turn.terms.conversation.tenant)
 
     def _worth(self, turn: Turn, request: Any, ending: Ending) -> int:
         """Returns the tokens whose KV is to be leased: all whose KV is there for certain; 0: none.

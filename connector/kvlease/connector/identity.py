@@ -4,6 +4,7 @@ import hashlib
 import json
 from typing import Any
 
+from kvlease.connector.ranks import rank_of
 from kvlease.connector.settings import Settings
 from kvlease.connector.versions import VLLM_VERSION
 from kvlease.v1.lease_pb2 import EngineRef
@@ -40,17 +41,31 @@ def kv_layout(config: Any) -> str:
     return hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
+def parameters(scheduler: Any) -> dict[str, Any]:
+    """Returns what a reader needs to find the engine of a stock scheduler through NIXL."""
+    parallel = scheduler.vllm_config.parallel_config
+    return {
+        "remote_engine_id": scheduler.engine_id,
+        "remote_host": scheduler.side_channel_host,
+        "remote_port": scheduler.side_channel_port,
+        "tp_size": getattr(scheduler, "transfer_tp_size", parallel.tensor_parallel_size),
+        "dcp_size": parallel.decode_context_parallel_size,
+        "pp_size": parallel.pipeline_parallel_size,
+    }
+
+
 def describe(config: Any, settings: Settings, *, role: str, side_channel: str, total_blocks: int) -> Engine:
     """Describes the engine; *role* is `kv_role` as the operator set it, *side_channel* NIXL's host and port."""
-    model, parallel = config.model_config, config.parallel_config
+    model, rank = config.model_config, rank_of(config)
+    name = settings.engine_id + rank.suffix if settings.engine_id else side_channel  # which is each rank's own
     names = model.served_model_name or model.model
     return Engine(
-        ref=EngineRef(engine_id=settings.engine_id or side_channel, incarnation=nixl_engine_id(config)),
+        ref=EngineRef(engine_id=name, incarnation=nixl_engine_id(config)),
         role=_ROLES.get(role, EngineRole.ENGINE_ROLE_BOTH),
         models=[names] if isinstance(names, str) else names,
         http_url=settings.http_url,
-        data_parallel_rank=parallel.data_parallel_index,
-        data_parallel_size=parallel.data_parallel_size,
+        data_parallel_rank=rank.index,
+        data_parallel_size=rank.count,
         vllm_version=VLLM_VERSION,
         kv_layout=kv_layout(config),
         block_size=config.cache_config.block_size,

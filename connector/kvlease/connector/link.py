@@ -13,6 +13,7 @@ from typing import Any
 import structlog
 
 from kvlease.client.engine import EngineRegistryClient, EngineRouterClient
+from kvlease.client.trace import carrying
 from kvlease.connector.body import Codec
 from kvlease.connector.claim import Claim
 from kvlease.connector.clock import Clock
@@ -83,7 +84,8 @@ class Link:
 
     def ask(self, turn: Turn) -> None:
         """Proves the turn's ticket and claims what it reads; settles the turn."""
-        self._hand_over(self._reader.ask(turn))
+        with carrying(turn.trace):
+            self._hand_over(self._reader.ask(turn))
 
     def finish(self, claim: Claim, outcome: "ReadOutcome.ValueType", tokens: int = 0) -> None:
         """Ends a claim after *tokens* were read under it and used."""

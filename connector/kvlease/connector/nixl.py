@@ -19,6 +19,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1.nixl.connector import NixlBase
 from kvlease.connector import identity
 from kvlease.connector.scheduler import LeasingScheduler
 from kvlease.connector.settings import Settings, SettingsError
+from kvlease.connector.stats import LeaseMetrics, LeaseStats
 from kvlease.connector.worker import LeasingWorker
 
 
@@ -55,6 +56,23 @@ class NixlConnector(NixlPullConnector):  # type: ignore[misc]
         """Has no events: vLLM asks at the end of each step, which is when to look what has come from the link."""
         self.connector_scheduler.take_answers()
         return super().take_events()  # type: ignore[no-any-return]
+
+    def get_kv_connector_stats(self) -> LeaseStats | None:
+        """Returns what is new, from the scheduler or from this worker."""
+        if self.connector_scheduler is not None:
+            return self.connector_scheduler.stats()
+        theirs = super().get_kv_connector_stats()
+        return None if theirs is None else LeaseStats(data=theirs.data)
+
+    @classmethod
+    def build_kv_connector_stats(cls, data: dict[str, Any] | None = None) -> LeaseStats:
+        """Returns the stats whose data vLLM has carried to another process."""
+        return LeaseStats(data=data) if data else LeaseStats()
+
+    @classmethod
+    def build_prom_metrics(cls, *args: Any) -> LeaseMetrics:
+        """Registers our metrics on vLLM's `/metrics`."""
+        return LeaseMetrics(*args)
 
     def bind_gpu_block_pool(self, gpu_block_pool: Any) -> None:
         """Hands the pool over; vLLM calls this once its scheduler is complete."""

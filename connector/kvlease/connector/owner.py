@@ -44,6 +44,7 @@ class Owner:
     _hold: float = 0.0
     _last_answer: float | None = None
     _number: int = 0
+    _ordered: float | None = None  # when the oldest order came that is not carried out
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     # -- vLLM's scheduler thread ---------------------------------------------------------------------------------
@@ -54,6 +55,10 @@ class Owner:
             if self._last_answer is None:
                 self._last_answer = now  # never connected: the hold counts from the first promise
             self._held[grant.lease_id] = Held(grant)
+
+    def lag(self, now: float) -> float | None:
+        """Returns the seconds since the oldest order came that is not carried out, if there is one."""
+        return None if (ordered := self._ordered) is None else now - ordered
 
     def due(self, now: float) -> Mapping[str, str]:
         """Takes the leases whose blocks are to be freed now, with the reason of each; they are told of as freed.
@@ -68,6 +73,7 @@ class Owner:
                 self._to_free |= dict.fromkeys(self._held, "registry silent")
                 self._last_answer = None
             due, self._to_free = self._to_free, {}
+            self._ordered = None
             for lease_id in due:
                 self._held.pop(lease_id, None)
             self._freed.extend(due)
@@ -124,6 +130,7 @@ class Owner:
                         self._freed.append(order.lease_id)
                     else:
                         self._to_free[order.lease_id] = _name(order.free.reason)
+                        self._ordered = now if self._ordered is None else self._ordered
                 elif held is not None:
                     held.expires = now + order.remaining.seconds + order.remaining.nanos * 1e-9
 

@@ -10,8 +10,10 @@ from typing import Any
 
 import structlog
 
+from kvlease.client.trace import carrying
 from kvlease.connector import versions
 from kvlease.connector.clock import Clock
+from kvlease.connector.counts import Counts
 from kvlease.connector.link import Link
 from kvlease.connector.retention import Retention
 from kvlease.connector.turn import Answer, Stage, Turn
@@ -49,6 +51,7 @@ class Reads:
         self,
         link: Link,
         retention: Retention,
+        counts: Counts,
         *,
         groups: int,
         block_size: int,
@@ -56,7 +59,7 @@ class Reads:
         clock: Clock,
     ) -> None:
         """Calls *begin* for a read whose request has stock parameters now, so that the workers start it."""
-        self._link, self._retention = link, retention
+        self._link, self._retention, self._counts = link, retention, counts
         self._groups, self._block_size = groups, block_size
         self._begin, self._clock = begin, clock
         self._open: dict[str, Read] = {}  # vLLM waits for these
@@ -94,7 +97,9 @@ class Reads:
     def end(self, turn: Turn, outcome: "ReadOutcome.ValueType", tokens: int = 0) -> None:
         """Ends a turn's reading, and its claim if it has one, after *tokens* were read and used."""
         if (claim := turn.close()) is not None:
-            self._link.finish(claim, outcome, tokens)
+            with carrying(turn.trace):
+                self._link.finish(claim, outcome, tokens)
+            self._counts.read(outcome)
 
     # -- every step ----------------------------------------------------------------------------------------------
 

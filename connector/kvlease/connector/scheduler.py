@@ -16,6 +16,7 @@ from kvlease.client.engine import EngineRegistryClient, EngineRouterClient
 from kvlease.connector import admission, identity, wakeup
 from kvlease.connector.body import CODEC
 from kvlease.connector.clock import Clock
+from kvlease.connector.counts import Counts
 from kvlease.connector.harvest import Ending, Harvest
 from kvlease.connector.link import Link
 from kvlease.connector.loop_thread import LoopThread
@@ -25,6 +26,7 @@ from kvlease.connector.reads import Read, Reads
 from kvlease.connector.retention import Retention
 from kvlease.connector.settings import Settings
 from kvlease.connector.sleepers import Sleepers
+from kvlease.connector.stats import LeaseStats
 from kvlease.connector.stock import StockParameters
 from kvlease.connector.turn import Source, Stage, Turn
 from kvlease.v1.registry_pb2 import EngineLoad, ReadOutcome
@@ -54,6 +56,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         self._groups = len(kv_cache_config.kv_cache_groups)
         self._stock = StockParameters(self._groups, self.block_size)
         self._owner = Owner()
+        self._counts = Counts()
         self._turns: dict[str, Turn] = {}
         self._sleepers = Sleepers()
         self._passing: list[str] = []
@@ -91,6 +94,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         self._reads = Reads(
             self._link,
             self._retention,
+            self._counts,
             groups=self._groups,
             block_size=self.block_size,
             begin=self._begin_read,
@@ -102,7 +106,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
             self._retention,
             engine,
             settings=self._settings,
-            parameters=self._parameters(),
+            parameters=identity.parameters(self),
             block_size=self.block_size,
             clock=self._clock,
         )
@@ -226,8 +230,11 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
     def _free_due(self, now: float) -> None:
         while self._passing:
             self._retention.let_go(self._passing.pop())
+        if (lag := self._owner.lag(now)) is not None:
+            self._counts.reclaimed(lag)
         for lease_id, why in self._owner.due(now).items():
             self._retention.let_go(lease_id)
+            self._counts.freed(why)
             log.info("lease freed", lease_id=lease_id, why=why)
 
     # -- a request ends ------------------------------------------------------------------------------------------
@@ -245,6 +252,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
             self._harvest.forgo(turn)
             return False, None
         self._reads.end(turn, ReadOutcome.READ_OUTCOME_ABORTED)
+        self._counts.ended(turn)
         if (ending := _ENDINGS.get(request.status)) is not None:
             computed = request.num_computed_tokens - request.num_in_flight_tokens
             self._harvest.reap(turn, request, self._exchanged(block_ids), ending, computed=computed)
@@ -264,17 +272,10 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
 
     # -- what others are told --------------------------------------------------------------------------------------
 
-    def _parameters(self) -> dict[str, Any]:
-        """What a reader needs to find this engine through NIXL."""
-        parallel = self.vllm_config.parallel_config
-        return {
-            "remote_engine_id": self.engine_id,
-            "remote_host": self.side_channel_host,
-            "remote_port": self.side_channel_port,
-            "tp_size": getattr(self, "transfer_tp_size", parallel.tensor_parallel_size),
-            "dcp_size": parallel.decode_context_parallel_size,
-            "pp_size": parallel.pipeline_parallel_size,
-        }
+    def stats(self) -> LeaseStats | None:
+        """Returns what has been counted since vLLM asked last: it does in each step."""
+        new = self._counts.take(self._owner.leases, self._retention.blocks)
+        return None if new is None else LeaseStats.of(new)
 
     def _load(self) -> EngineLoad:
         """Called on the link's thread: reads counters, nothing else."""

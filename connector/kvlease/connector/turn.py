@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kvlease.client.trace import Headers
 from kvlease.connector.claim import Claim
 from kvlease.connector.prefix import Chain
 from kvlease.v1.lease_pb2 import LeaseKind, PrefillReport
@@ -56,6 +57,7 @@ class Turn:
     chain: Callable[[], Chain]  # made by the link, off the scheduler's thread
     prompt_tokens: int
     deadline: float  # of the answer, where the request waits for it unparked
+    trace: Headers = ()  # of the request, for what is asked and told for it
     whole_only: bool = False  # a shortened prefix cannot be read (several KV-cache groups)
     answer: Answer | None = None
     stage: Stage = Stage.ASKED

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from kvlease.client import trace
 from kvlease.sim import tokens
 from kvlease.sim.chat import Shape, Streamed, Whole
 from kvlease.sim.engine import Engine
@@ -22,6 +23,7 @@ from kvlease.sim.settings import Settings
 
 LOOPBACK = ("127.", "::1", "::ffff:127.")
 _TEXT = b"text/plain; version=0.0.4; charset=utf-8"
+_TRACE = (trace.PARENT, trace.STATE)
 _HALF = 0.5  # of the time that a prompt takes: when a connection is dropped
 
 
@@ -104,6 +106,9 @@ class App:
         if self._switches.take("fail_next"):
             raise _RefusedError(HTTPStatus.INTERNAL_SERVER_ERROR, "told to fail")
         request = self._request(body, chat, http.headers.get(b"x-request-id", b"").decode("latin-1"), reply)
+        request.trace_headers = {
+            name: value.decode("latin-1") for name in _TRACE if (value := http.headers.get(name.encode()))
+        }
         reply.gone = lambda: self._engine.abort(request)
         if self._switches.take("drop_next"):
             prefill = self._settings.latency.of_step(request.num_prompt_tokens, 0)

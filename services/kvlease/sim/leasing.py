@@ -9,6 +9,7 @@ from typing import Any
 
 import structlog
 
+from kvlease.client.trace import carrying
 from kvlease.connector import admission
 from kvlease.connector.harvest import Ending, Harvest
 from kvlease.connector.link import Link
@@ -195,7 +196,8 @@ class Leasing:
 
     def _end(self, turn: Turn, outcome: "ReadOutcome.ValueType", tokens: int = 0) -> None:
         if (claim := turn.close()) is not None:
-            self._link.finish(claim, outcome, tokens)
+            with carrying(turn.trace):
+                self._link.finish(claim, outcome, tokens)
 
     def _free_due(self, now: float) -> None:
         for lease_id, why in self._owner.due(now).items():

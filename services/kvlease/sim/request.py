@@ -59,6 +59,7 @@ class Request:
     prompt_embeds: None = None
     lora_request: None = None
     mm_features: tuple[()] = ()
+    trace_headers: Mapping[str, str] | None = None
     state: State = State.WAITING
     blocks: list[Block] = field(default_factory=list)
     computed: int = 0

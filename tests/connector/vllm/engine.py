@@ -147,7 +147,9 @@ class Engine:
                 ),
                 structured_output_manager=StructuredOutputManager(self.config),
                 block_size=BLOCK,
+                log_stats=True,
             )
+        self.stats: list[dict[str, Any]] = []  # of the connector, as vLLM takes them to its /metrics
         self.connector: Any = self.scheduler.connector
         self.leasing: LeasingScheduler = self.connector.connector_scheduler
         self.link: Any = self.leasing._link
@@ -226,7 +228,7 @@ class Engine:
         step = self.begun.popleft()
         for request_id, said in step.words.items():
             del self._flying[request_id][: len(said)]
-        self.scheduler.update_from_output(
+        outputs = self.scheduler.update_from_output(
             step.scheduled,
             ModelRunnerOutput(
                 req_ids=list(step.words),
@@ -235,6 +237,8 @@ class Engine:
                 kv_connector_output=step.report,
             ),
         )
+        stats = [output.scheduler_stats.kv_connector_stats for output in outputs.values() if output.scheduler_stats]
+        self.stats += [data for data in stats if data]
 
     def run(self, most: int = 200) -> int:
         """Steps until the engine would go to sleep; returns how often."""
