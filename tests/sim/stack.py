@@ -19,6 +19,7 @@ from kvlease.registry.settings import Settings as RegistrySettings
 from kvlease.router import service as router
 from kvlease.router.settings import Settings as RouterSettings
 from kvlease.rpc import Server
+from kvlease.rpc.tracing import OFF, Spans
 from kvlease.sim.fleet import Fleet
 from kvlease.sim.instance import Instance
 from kvlease.sim.latency import Latency
@@ -73,15 +74,18 @@ class Stack:
 
 @asynccontextmanager
 async def running(
-    *, prefill: int = 1, decode: int = 1, timing: Timing = QUICK, one_way: str = "", **more: Any
+    *, prefill: int = 1, decode: int = 1, timing: Timing = QUICK, one_way: str = "", spans: Spans = OFF, **more: Any
 ) -> AsyncIterator[Stack]:
-    """Runs so many engines of each role; *more* are settings of every engine. Those of the role *one_way* keep none."""
+    """Runs so many engines of each role; *more* are settings of every engine. Those of the role *one_way* keep none.
+
+    The services make *spans* of what they do.
+    """
     told = {"prefix_caching": False} | more
     async with (
         registry.create(RegistrySettings(rules=Rules(timing=timing))) as leases,
-        Server("127.0.0.1:0", [leases]) as leasing,
+        Server("127.0.0.1:0", [leases], spans=spans) as leasing,
         router.create(RouterSettings(registry=leasing.address, refresh=0.05, wait=2.0)) as routes,
-        Server("127.0.0.1:0", [routes]) as routing,
+        Server("127.0.0.1:0", [routes], spans=spans) as routing,
     ):
         roles = ["prefill"] * prefill + ["decode"] * decode
         plane = {
@@ -92,7 +96,7 @@ async def running(
         settings = GatewaySettings(
             listen="127.0.0.1:0", router=routing.address, registry=leasing.address, wait=2.0, grace=0.2
         )
-        async with Fleet(engines) as fleet, gateway.create(settings) as front, aiohttp.ClientSession() as http:
+        async with Fleet(engines) as fleet, gateway.create(settings, spans) as front, aiohttp.ClientSession() as http:
             await until(lambda: all(instance.engine.connector.link.connected for instance in fleet.instances))
             stack = Stack(fleet, front.url, http)
             await answers(stack)

@@ -17,7 +17,7 @@ from kvlease.client.lengths import written
 from kvlease.gateway.http.limits import Limits
 from kvlease.gateway.service import create
 from kvlease.gateway.settings import Settings
-from kvlease.rpc import collector, stop_signal
+from kvlease.rpc import collector, stop_signal, tracing
 from kvlease.rpc.logging import configure
 from kvlease.rpc.options import add_protection, add_security, length, protection, security
 
@@ -44,11 +44,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 async def serve(settings: Settings) -> None:
     """Serves until a signal comes, then drains."""
     stopped = asyncio.create_task(stop_signal())  # listens from before it is said that all is ready
-    async with create(settings) as gateway:
-        collector.settle()
-        log.info(f"ready gateway {gateway.url}", router=settings.router)  # noqa: G004 - scripts wait for it
-        received = await stopped
-        log.info("gateway stopping", signal=received.name, grace=settings.grace)
+    with tracing.exporting("kvlease-gateway", os.environ) as spans:
+        async with create(settings, spans) as gateway:
+            collector.settle()
+            log.info(f"ready gateway {gateway.url}", router=settings.router)  # noqa: G004 - scripts wait for it
+            received = await stopped
+            log.info("gateway stopping", signal=received.name, grace=settings.grace)
 
 
 def settings_from(given: argparse.Namespace) -> Settings:

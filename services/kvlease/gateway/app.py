@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from kvlease.client import trace
 from kvlease.client.errors import KvleaseError
 from kvlease.gateway.errors import ApiError, bad_request, unavailable
 from kvlease.gateway.http.connection import Handler
@@ -21,6 +22,7 @@ from kvlease.gateway.renewal import InFlight
 from kvlease.gateway.status.routes import StatusPage
 from kvlease.gateway.tenancy import Tenancy
 from kvlease.gateway.turn import Turn
+from kvlease.rpc.tracing import OFF, Span, Spans
 from kvlease.v1 import registry_pb2
 
 _CONVERSATIONS = "/v1/conversations/"
@@ -49,11 +51,14 @@ class App:
         in_flight: InFlight,
         tenancy: Tenancy,
         page: StatusPage,
+        *,
+        spans: Spans = OFF,
     ) -> None:
         self._plane = plane
         self._registry = registry
         self._in_flight = in_flight
         self._tenancy = tenancy
+        self._spans = spans
         self._started = int(time.time())
         self._routes: dict[str, dict[str, Handler]] = {
             CHAT: {"POST": self._complete},
@@ -80,9 +85,22 @@ class App:
         self._plane.metrics.answered(route if acts else "other", reply.status)
 
     async def _complete(self, request: Request, reply: Reply) -> None:
+        name = f"{request.method} {request.path}"
+        facts = {"http.request.method": request.method, "http.route": request.path}
+        with self._spans.serving(name, _trace(request), facts) as span:
+            try:
+                await self._serve(request, reply, span)
+            except ApiError as error:
+                span.note({"http.response.status_code": int(error.status)})
+                if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                    span.fail(str(error))
+                raise
+            span.note({"http.response.status_code": reply.status})
+
+    async def _serve(self, request: Request, reply: Reply, span: Span) -> None:
         tenant = self._tenancy(request)
         prompt = read_prompt(request)
-        turn = Turn(self._plane, request, reply, prompt, tenant=tenant)
+        turn = Turn(self._plane, request, reply, prompt, tenant=tenant, span=span)
         with self._tenancy.running(tenant):
             if not prompt.conversation:
                 await turn.run()
@@ -140,6 +158,14 @@ def _act(acts: dict[str, Handler] | None, request: Request) -> Handler:
         reason = f"{request.method} is not allowed here: {allowed} is"
         raise ApiError(HTTPStatus.METHOD_NOT_ALLOWED, reason, allow=allowed)
     return act
+
+
+def _trace(request: Request) -> trace.Headers:
+    """Returns the trace that the client works for."""
+    parent = request.header(b"traceparent")
+    if parent is None:
+        return ()
+    return trace.read(((trace.PARENT, parent), (trace.STATE, request.header(b"tracestate") or b"")))
 
 
 def _send(reply: Reply, status: HTTPStatus, value: object) -> None:

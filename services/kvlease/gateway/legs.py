@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from kvlease.client import trace
 from kvlease.client.completions import CHAT, TRANSFER, decode_leg, prefill_leg
 from kvlease.gateway.body import Members, parse, raw, render
 from kvlease.gateway.http.message import JSON, Headers, Request
@@ -11,7 +12,8 @@ from kvlease.gateway.prompt import Prompt
 
 _EXTRA = "vllm_xargs"  # what is in here reaches the connector too
 _KEY = b"authorization"
-_FORWARDED = frozenset({b"traceparent", b"tracestate", b"baggage", b"x-vllm-priority"})
+_TRACE = frozenset({b"traceparent", b"tracestate"})
+_FORWARDED = _TRACE | {b"baggage", b"x-vllm-priority"}
 
 Pieces = Iterable[bytes | msgspec.Raw]
 
@@ -29,10 +31,13 @@ def prefill_body(prompt: Prompt, ticket: str) -> Pieces:
 def leg_headers(request: Request, request_id: str, rank: int | None, *, key: bytes | None = None) -> Headers:
     """Returns the headers of a leg; *rank* names the data-parallel rank, where there are several.
 
-    Engines are shown *key*, none if it is empty; by default the client's.
+    Engines are shown *key*, none if it is empty; by default the client's. They get the trace that is being worked for.
     """
     headers = [JSON, (b"x-request-id", request_id.encode())]
     forwarded = _FORWARDED | {_KEY} if key is None else _FORWARDED
+    if carried := [(name.encode(), value.encode()) for name, value in trace.current()]:
+        headers += carried
+        forwarded -= _TRACE
     headers += [header for header in request.headers if header[0] in forwarded]
     if key:
         headers.append((_KEY, b"Bearer " + key))

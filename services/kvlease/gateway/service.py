@@ -27,6 +27,7 @@ from kvlease.gateway.tenancy import tenancy
 from kvlease.gateway.tickets import Ends, Tickets
 from kvlease.rpc import address
 from kvlease.rpc.tls import https
+from kvlease.rpc.tracing import OFF, Spans
 
 _LOOK = 0.5  # between two looks at the engines
 _TICK = 1.0
@@ -57,7 +58,7 @@ class Gateway:
 
 
 @asynccontextmanager
-async def create(settings: Settings) -> AsyncIterator[Gateway]:
+async def create(settings: Settings, spans: Spans = OFF) -> AsyncIterator[Gateway]:
     """Serves on the running event loop until left; other services may share the loop.
 
     Leaving drains it. Raises OSError when the address is taken, and for keys and certificates that make no sense.
@@ -65,7 +66,7 @@ async def create(settings: Settings) -> AsyncIterator[Gateway]:
     router = EngineRouterClient(settings.router, security=settings.security)
     registry = EngineRegistryClient(settings.registry, security=settings.security)
     try:
-        async with assemble(settings, router, registry) as gateway:
+        async with assemble(settings, router, registry, spans=spans) as gateway:
             yield gateway
     finally:
         await router.close()
@@ -78,6 +79,7 @@ async def assemble(
     router: Router,
     registry: Registry,
     *,
+    spans: Spans = OFF,
     clock: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[Gateway]:
     """Does what `create` does with any router and registry."""
@@ -104,7 +106,7 @@ async def assemble(
     engines, renewer = Engines(registry, directory, pool), Renewer(registry, in_flight)
     told = tenancy(settings.protection)
     page = StatusPage(engines, registry, plane.metrics, told)
-    app = App(plane, registry, in_flight, told, page)
+    app = App(plane, registry, in_flight, told, page, spans=spans)
     tls, look_at_certificate = https(settings.protection.tls) if settings.protection.tls else (None, lambda: None)
     server = Server(app, refuse=refuse, limits=settings.limits, clock=clock, check=told.check)
 

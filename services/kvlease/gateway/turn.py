@@ -14,10 +14,13 @@ from kvlease.gateway.http.answer import Answer, Lost, UpstreamError
 from kvlease.gateway.http.message import Headers, Request, end_to_end
 from kvlease.gateway.http.reply import Reply
 from kvlease.gateway.outcome import finish_reasons, stop_reason
+from kvlease.gateway.plan import Plan
 from kvlease.gateway.plane import Plane
 from kvlease.gateway.prompt import Prompt
 from kvlease.gateway.relay import Relay
 from kvlease.gateway.usage import correct
+from kvlease.rpc.tracing import NO_SPAN, Span
+from kvlease.v1 import lease_pb2
 
 log = structlog.get_logger()
 
@@ -43,8 +46,11 @@ class DecodeFailed(Exception):
 class Turn:
     """Serves one request for a completion."""
 
-    def __init__(self, plane: Plane, request: Request, reply: Reply, prompt: Prompt, *, tenant: str) -> None:
+    def __init__(
+        self, plane: Plane, request: Request, reply: Reply, prompt: Prompt, *, tenant: str, span: Span = NO_SPAN
+    ) -> None:
         self._plane = plane
+        self._span = span
         self._request = request
         self._reply = reply
         self._prompt = prompt
@@ -81,6 +87,7 @@ class Turn:
         )
         if not plan.ticket:
             self._plane.metrics.unrouted.inc()
+        self._span.note({"kvlease.mode": _mode(plan), "kvlease.tries": number + 1})
         return Attempt(self._plane, plan, self._prompt, self._request, name=name, tenant=self._tenant)
 
     def _note(self, attempt: Attempt, error: DecodeFailed) -> None:
@@ -156,6 +163,7 @@ class Turn:
         if report is None:
             return None
         self._plane.metrics.prefilled(report)
+        self._span.note(_reuse(report))
         return report.local_tokens + report.reused_tokens
 
     def _give_up(self, failure: DecodeFailed | None) -> None:
@@ -165,6 +173,22 @@ class Turn:
 
     def _tell(self, told: Told) -> None:
         self._reply.send(told.status, end_to_end(told.headers), told.body)
+
+
+def _mode(plan: Plan) -> str:
+    if not plan.ticket:
+        return "unrouted"
+    return "prefill_decode" if plan.prefill is not None else "decode_only"
+
+
+def _reuse(report: lease_pb2.PrefillReport) -> dict[str, str | int]:
+    """Returns what a span says of a prompt's KV."""
+    facts: dict[str, str | int] = {
+        "kvlease.reused_tokens": report.reused_tokens,
+        "kvlease.local_tokens": report.local_tokens,
+        "kvlease.computed_tokens": report.computed_tokens,
+    }
+    return facts | ({"kvlease.miss_reason": report.miss_reason} if report.miss_reason else {})
 
 
 def _streams(answer: Answer) -> bool:

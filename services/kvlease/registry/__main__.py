@@ -14,7 +14,7 @@ from kvlease.registry.rules import Rules, Timing
 from kvlease.registry.service import create
 from kvlease.registry.settings import AUTO, Settings
 from kvlease.registry.stores import VALUES
-from kvlease.rpc import Server, collector, telemetry
+from kvlease.rpc import Server, collector, telemetry, tracing
 from kvlease.rpc.logging import LogFormat, configure
 from kvlease.rpc.options import add_metrics, add_protection, length, protection
 
@@ -62,11 +62,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 async def serve(settings: Settings) -> None:
     """Serves until a signal comes, then drains."""
-    with telemetry.served(settings.metrics) as seen:
+    with telemetry.served(settings.metrics) as seen, tracing.exporting("kvlease-registry", os.environ) as spans:
         metrics = seen.registry if seen else None
         async with (
             create(settings, metrics) as service,
-            Server(settings.listen, [service], settings.protection, seen) as server,
+            Server(settings.listen, [service], settings.protection, seen, spans) as server,
         ):
             collector.settle()
             ready = f"ready registry {server.address}"  # scripts wait for it

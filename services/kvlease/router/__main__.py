@@ -15,7 +15,7 @@ from kvlease.client.lengths import written
 from kvlease.router.overload import Overload
 from kvlease.router.service import create
 from kvlease.router.settings import Settings
-from kvlease.rpc import Server, collector, telemetry
+from kvlease.rpc import Server, collector, telemetry, tracing
 from kvlease.rpc.logging import LogFormat, configure
 from kvlease.rpc.options import add_metrics, add_protection, add_security, length, protection, security
 
@@ -43,11 +43,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 async def serve(settings: Settings) -> None:
     """Serves until a signal comes, then drains."""
-    with telemetry.served(settings.metrics) as seen:
+    with telemetry.served(settings.metrics) as seen, tracing.exporting("kvlease-router", os.environ) as spans:
         metrics = seen.registry if seen else None
         async with (
             create(settings, metrics) as service,
-            Server(settings.listen, [service], settings.protection, seen) as server,
+            Server(settings.listen, [service], settings.protection, seen, spans) as server,
         ):
             collector.settle()
             ready = f"ready router {server.address}"  # scripts wait for it

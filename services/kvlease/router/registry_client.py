@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Sequence
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
+from kvlease.client import trace
 from kvlease.client.engine import EngineRegistryClient
 from kvlease.client.errors import (
     AlreadyExists,
@@ -30,6 +31,8 @@ from kvlease.v1.registry_pb2 import (
 )
 
 T = TypeVar("T")
+Asked: TypeAlias = tuple[str, str, trace.Headers]
+"""Tenant, conversation, and whose trace it is for."""
 LOCATES = 2  # calls at a time
 MOST_LOCATED = 1000  # conversations; the registry takes no more at a time
 ENGINES_TIMEOUT = 1.0  # seconds; nobody's request waits for it
@@ -60,15 +63,17 @@ class RegistryClient:
     async def branches(self, tenant: str, conversation_id: str, wait: float) -> Sequence[Branch]:
         try:
             async with asyncio.timeout(wait):
-                return await self._located.get((tenant, conversation_id), wait)
+                return await self._located.get((tenant, conversation_id, trace.current()), wait)
         except TimeoutError as error:
             raise RegistryUnreachable("DEADLINE_EXCEEDED") from error
 
-    async def _locate(self, asked: Sequence[tuple[str, str]], wait: float) -> Sequence[Sequence[Branch]]:
+    async def _locate(self, asked: Sequence[Asked], wait: float) -> Sequence[Sequence[Branch]]:
         request = LocateConversationsRequest()
-        for tenant, conversation_id in asked:
+        for tenant, conversation_id, _ in asked:
             request.conversations.add(tenant=tenant, conversation_id=conversation_id)
-        answer = await _answer(self._client.locate_conversations(request, timeout=wait))
+        first = next((headers for _, _, headers in asked if headers), ())  # a call is of one trace
+        with trace.carrying(first):
+            answer = await _answer(self._client.locate_conversations(request, timeout=wait))
         return [[branch_of(branch) for branch in located.branches] for located in answer.located]
 
     async def end_turn(

@@ -1,4 +1,4 @@
-"""structlog for services: JSON lines, or colours on a terminal; every line of a call names its method and id."""
+"""structlog for services: JSON lines, or colours on a terminal; every line of a call names its method, id and trace."""
 
 import enum
 import logging
@@ -11,6 +11,8 @@ from typing import Any, TextIO
 import grpc
 import structlog
 from structlog.typing import EventDict, WrappedLogger
+
+from kvlease.client import trace
 
 CALL_ID_KEY = "x-request-id"
 MAX_CALL_ID = 64
@@ -53,12 +55,13 @@ class bound_call:  # noqa: N801 - used as a function
     Costs next to nothing until a line is logged: most calls log none.
     """
 
-    __slots__ = ("_context", "_id", "_method", "_token")
+    __slots__ = ("_context", "_id", "_method", "_token", "_trace_id")
 
     def __init__(self, method: str, context: "grpc.aio.ServicerContext[Any, Any]") -> None:
         self._method = method
         self._context = context
         self._id = ""
+        self._trace_id = ""
         self._token: Token[bound_call | None]
 
     def __enter__(self) -> None:
@@ -72,17 +75,23 @@ class bound_call:  # noqa: N801 - used as a function
     def name(self, line: EventDict) -> None:
         """Adds the names to a line."""
         if not self._id:
-            given = dict(self._context.invocation_metadata() or ()).get(CALL_ID_KEY)
+            metadata = dict(self._context.invocation_metadata() or ())
+            self._trace_id = trace.trace_id(trace.read(metadata.items()))
+            given = metadata.get(CALL_ID_KEY)
             self._id = given[:MAX_CALL_ID] if isinstance(given, str) else secrets.token_hex(4)
         line.setdefault("method", self._method)
         line.setdefault("call", self._id)
+        if self._trace_id:
+            line.setdefault("trace_id", self._trace_id)
 
 
 _current: ContextVar[bound_call | None] = ContextVar("call", default=None)
 
 
 def _name_call(_logger: WrappedLogger, _level: str, line: EventDict) -> EventDict:
-    """A processor: names the call that a line is logged in."""
+    """A processor: names the call and the trace that a line is logged in."""
     if call := _current.get():
         call.name(line)
+    if carried := trace.current():
+        line.setdefault("trace_id", trace.trace_id(carried))
     return line

@@ -20,6 +20,7 @@ from kvlease.rpc.identity import CredentialsWrong, EngineDenied, RoleDenied, Ten
 from kvlease.rpc.limits import OverLimit
 from kvlease.rpc.protection import OPEN, Protection
 from kvlease.rpc.telemetry import Telemetry
+from kvlease.rpc.tracing import OFF, CallSpans, Spans
 from kvlease.v1 import errors_pb2
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # a handle of 1 M tokens, many times over
@@ -70,6 +71,7 @@ class Server:
         services: Sequence[Service],
         protection: Protection = OPEN,
         telemetry: Telemetry | None = None,
+        spans: Spans = OFF,
     ) -> None:
         """Checks the address ("host:port", "unix:path"; port 0: any free one) and reads certificates and keys.
 
@@ -80,7 +82,9 @@ class Server:
         self._credentials, self._guard = protection.credentials(), protection.guard()
         self._reflection = protection.reflection
         self._services = services
-        self._outer = [telemetry.calls] if telemetry else []
+        self._outer: list[grpc.aio.ServerInterceptor] = [telemetry.calls] if telemetry else []
+        if spans is not OFF:
+            self._outer.append(CallSpans(spans))
         self._health = health.aio.HealthServicer()
         self._server: grpc.aio.Server | None = None
 
