@@ -89,13 +89,12 @@ class Connection(asyncio.Protocol):
         if not self._pace:
             self._transport.writelines([OPENING, *WORDS, CLOSING])
             return
-        self._transport.write(OPENING)
         asyncio.get_running_loop().call_later(self._pace, self._say, 0)
 
     def _say(self, index: int) -> None:
         if self._transport.is_closing():
             return
-        self._transport.write(WORDS[index])
+        self._transport.write(WORDS[index] if index else OPENING + WORDS[0])  # together, as vLLM's
         if index + 1 < len(WORDS):
             asyncio.get_running_loop().call_later(self._pace, self._say, index + 1)
         else:
