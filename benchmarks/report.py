@@ -44,7 +44,7 @@ class Report:
         figures = [{**asdict(figure), "goal": figure.goal, "ok": figure.ok} for figure in self.figures]
         content = {
             "bench": self.bench,
-            **conditions(),
+            **{name: value for name, value in conditions().items() if name != "command"},  # it names folders
             "columns": self.columns,
             "rows": self.rows,
             "notes": self.notes,
