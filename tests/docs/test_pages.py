@@ -18,7 +18,7 @@ from tests.support.sim_stack import SimStack, running
 
 ROOT = Path(__file__).resolve().parents[2]
 STAND_INS = Path(__file__).with_name("stand_ins.sh")
-PAGES = ("README.md", "docs/index.md", "docs/client.md", "docs/cli.md")
+PAGES = ("README.md", "docs/index.md", "docs/client.md", "docs/cli.md", "docs/tracing.md")
 SHELL, PYTHON, SHOWN = ("sh", "bash"), ("python",), ("text", "mermaid")
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kvlease.client import trace
 from kvlease.gateway.http.message import Request
 from kvlease.gateway.legs import decode_body, leg_headers, prefill_body
 from kvlease.gateway.prompt import CHAT, COMPLETIONS, Prompt, read_prompt
@@ -146,3 +147,15 @@ def test_a_rank_is_sent_where_there_is_one() -> None:
         (b"authorization", b"a"),
         (b"x-data-parallel-rank", b"3"),
     ]
+
+
+def test_engines_get_the_trace_that_is_worked_for_else_the_clients_headers() -> None:
+    theirs = [(b"traceparent", b"theirs"), (b"tracestate", b"a=1"), (b"baggage", b"b=2")]
+    request = Request("POST", CHAT, theirs)
+    ours = trace.read([("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")])
+
+    assert leg_headers(request, "ours", None)[2:] == theirs
+    with trace.carrying(ours):
+        sent = leg_headers(request, "ours", None)[2:]
+
+    assert sent == [(b"traceparent", ours[0][1].encode()), (b"baggage", b"b=2")]

@@ -1,6 +1,7 @@
 """Registry, router and gateway in one process, with engines on this machine or from elsewhere."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
@@ -22,8 +23,9 @@ from kvlease.registry import service as registry
 from kvlease.registry.settings import Settings as RegistrySettings
 from kvlease.router import service as router
 from kvlease.router.settings import Settings as RouterSettings
-from kvlease.rpc import OPEN, Protection, Server, address, stop_signal
+from kvlease.rpc import OPEN, Protection, Server, address, stop_signal, tracing
 from kvlease.rpc.logging import LogFormat, configure
+from kvlease.rpc.tracing import Spans
 
 _POLL = 0.25  # seconds
 _REGISTERED_WITHIN = 30.0  # seconds after an engine is healthy
@@ -70,7 +72,12 @@ async def serve(services: Services, engines: Make | None, tell: Tell) -> None:
         EngineFailed: an engine ended before it was ready, or gave no answer.
         OSError: an address cannot be listened on.
     """
-    async with _control_plane(services) as control:
+    with tracing.exporting("kvlease", os.environ) as spans:
+        await _serve(services, engines, tell, spans)
+
+
+async def _serve(services: Services, engines: Make | None, tell: Tell, spans: Spans) -> None:
+    async with _control_plane(services, spans) as control:
         own = engines(control) if engines else None
         settings = GatewaySettings(
             listen=services.gateway,
@@ -80,7 +87,7 @@ async def serve(services: Services, engines: Make | None, tell: Tell) -> None:
             grace=_GRACE,
             protection=services.protection,
         )
-        async with own.running(tell) if own else nullcontext(), gateway.create(settings) as front:
+        async with own.running(tell) if own else nullcontext(), gateway.create(settings, spans) as front:
             tell("listening", registry=control.registry, router=control.router, gateway=front.url)
             await _until_ready(own, front.url, control, tell)
             tell("ready", url=front.url)
@@ -102,10 +109,10 @@ async def _until_signal(services: Services, engines: Make | None, tell: Tell) ->
 
 
 @asynccontextmanager
-async def _control_plane(services: Services) -> AsyncIterator[ControlPlane]:
+async def _control_plane(services: Services, spans: Spans) -> AsyncIterator[ControlPlane]:
     async with (
         registry.create(RegistrySettings(listen=services.registry, protection=services.protection)) as leases,
-        Server(services.registry, [leases]) as leasing,
+        Server(services.registry, [leases], spans=spans) as leasing,
         router.create(
             RouterSettings(
                 listen=services.router,
@@ -114,7 +121,7 @@ async def _control_plane(services: Services) -> AsyncIterator[ControlPlane]:
                 protection=services.protection,
             )
         ) as routes,
-        Server(services.router, [routes]) as routing,
+        Server(services.router, [routes], spans=spans) as routing,
     ):
         yield ControlPlane(leasing.address, routing.address)
 

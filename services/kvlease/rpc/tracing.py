@@ -4,6 +4,7 @@ Two things are wanted: `OTEL_EXPORTER_OTLP_ENDPOINT` (or `..._TRACES_ENDPOINT`),
 The other standard variables hold too. A call without a trace has no span: heartbeats and polls stay out of the way.
 """
 
+import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -25,6 +26,7 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 _OURS = "/kvlease."
+_LAST_WORDS = 2.0  # seconds for the last spans when a service stops
 
 log = structlog.get_logger()
 
@@ -166,12 +168,14 @@ def exporting(service: str, environment: Mapping[str, str]) -> Iterator[Spans]:
         yield OFF
         return
     named = {} if environment.get("OTEL_SERVICE_NAME") else {SERVICE_NAME: service}
-    provider = TracerProvider(resource=Resource.create(named))
+    provider = TracerProvider(resource=Resource.create(named), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(exporter))
     try:
         yield Spans(provider.get_tracer("kvlease"))
-    finally:
-        provider.shutdown()
+    finally:  # a collector that does not answer keeps nobody from stopping
+        last = threading.Thread(target=provider.shutdown, daemon=True)
+        last.start()
+        last.join(_LAST_WORDS)
 
 
 def _exporter(environment: Mapping[str, str]) -> "SpanExporter":
