@@ -17,9 +17,7 @@ from kvlease.v1.nixl_pb2 import BlockList, NixlBody
 FORMAT = "nixl/1"
 _WIDE = 4  # bytes of an id in an array of them
 _WIDTHS = (2, 3, 4)
-_PLACES = (
-    range(_WIDE) if sys.byteorder == "little" else range(_WIDE - 1, -1, -1)
-)  # of its bytes there, lowest first
+_PLACES = range(_WIDE) if sys.byteorder == "little" else range(_WIDE - 1, -1, -1)  # of its bytes there, lowest first
 _OWN = {"remote_engine_id", "remote_host", "remote_port", "tp_size", "dcp_size", "pp_size", "remote_block_ids"}
 
 
