@@ -4,6 +4,12 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# The same examples each time, however slow the machine; `--hypothesis-profile=search` looks further.
+settings.register_profile("kvlease", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("search", settings.get_profile("kvlease"), derandomize=False, max_examples=1000)
+settings.load_profile("kvlease")
 
 Seen: TypeAlias = Callable[[str], None]
 
