@@ -37,6 +37,7 @@ def kv_layout(config: Any) -> str:
         "cache_dtype": str(cache.cache_dtype),
         "block_size": cache.block_size,
         "pipeline": parallel.pipeline_parallel_size,
+        "backends": sorted(config.kv_transfer_config.get_from_extra_config("backends", ["UCX"])),
     }
     return hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=8).hexdigest()
 

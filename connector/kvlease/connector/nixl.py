@@ -16,9 +16,9 @@ versions.check()
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole
 from vllm.distributed.kv_transfer.kv_connector.v1.nixl.connector import NixlBaseConnector, NixlPullConnector
 
-from kvlease.connector import identity
+from kvlease.connector import identity, refusals
 from kvlease.connector.scheduler import LeasingScheduler
-from kvlease.connector.settings import Settings, SettingsError
+from kvlease.connector.settings import Settings
 from kvlease.connector.stats import LeaseMetrics, LeaseStats
 from kvlease.connector.worker import LeasingWorker
 
@@ -33,13 +33,16 @@ class NixlConnector(NixlPullConnector):  # type: ignore[misc]
             UnsupportedVllmError: This model on this vLLM is not supported.
             SettingsError: A setting cannot be used.
         """
+        refusals.check_alone()
         versions.check_groups(len(kv_cache_config.kv_cache_groups))
         NixlBaseConnector.__init__(self, vllm_config, role, kv_cache_config)
         transfer = vllm_config.kv_transfer_config
-        _check_buffer(transfer)
+        refusals.check_buffer(transfer)
         if role == KVConnectorRole.WORKER:
             nixl_engine_id = identity.nixl_engine_id(vllm_config)
-            self.connector_worker = LeasingWorker(vllm_config, nixl_engine_id, kv_cache_config)
+            self.connector_worker = refusals.with_backends(
+                transfer, lambda: LeasingWorker(vllm_config, nixl_engine_id, kv_cache_config)
+            )
             return
         settings = Settings.of(transfer.kv_connector_extra_config, os.environ)
         self.connector_scheduler = LeasingScheduler(vllm_config, kv_cache_config, settings, role=transfer.kv_role)
@@ -77,12 +80,3 @@ class NixlConnector(NixlPullConnector):  # type: ignore[misc]
     def bind_gpu_block_pool(self, gpu_block_pool: Any) -> None:
         """Hands the pool over; vLLM calls this once its scheduler is complete."""
         self.connector_scheduler.bind_gpu_block_pool(gpu_block_pool)
-
-
-def _check_buffer(transfer: Any) -> None:
-    from vllm.platforms import current_platform  # noqa: PLC0415 - decides the device when imported
-
-    if transfer.kv_buffer_device == "cpu" and current_platform.device_type != "cpu":
-        raise SettingsError(
-            'kv_buffer_device "cpu" on an engine with another device is not supported: its reads never end. Remove it'
-        )

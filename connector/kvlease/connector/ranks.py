@@ -1,9 +1,11 @@
 """Data-parallel ranks: each is an engine of its own, and all may share one HTTP address and one environment."""
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 
-class Rank(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Rank:
     """Where a rank is behind its HTTP address.
 
     Attributes:

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory
 from vllm.distributed.kv_transfer.kv_connector.v1 import supports_hma
+from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole
+from vllm.distributed.kv_transfer.kv_connector.v1.multi_connector import MultiConnector
 from vllm.platforms import current_platform
 
 from kvlease.connector import identity, versions
@@ -108,6 +110,13 @@ def test_two_starts_of_one_model_have_one_layout_and_another_block_size_has_anot
     assert identity.kv_layout(other.config) != layout
 
 
+def test_engines_of_other_nixl_back_ends_have_other_layouts(start: Start) -> None:
+    ucx, fabric = start(), start(backends=["LIBFABRIC"])
+
+    assert start(backends=["UCX"]).link.engine.kv_layout == ucx.link.engine.kv_layout
+    assert fabric.link.engine.kv_layout != ucx.link.engine.kv_layout
+
+
 # -- refusals --------------------------------------------------------------------------------------------------------
 
 
@@ -131,6 +140,18 @@ def test_a_host_buffer_on_a_device_engine_is_refused(start: Start) -> None:
 
     with pytest.raises(SettingsError, match="kv_buffer_device"):
         start(transfer={"kv_buffer_device": "cpu"})
+
+
+@pytest.mark.parametrize("role", list(KVConnectorRole))
+def test_a_place_in_a_multi_connector_is_refused(start: Start, role: KVConnectorRole) -> None:
+    engine = start()
+    transfer = engine.config.kv_transfer_config
+    beside = {"kv_connector": "OffloadingConnector", "kv_role": "kv_both"}
+    ours = {name: getattr(transfer, name) for name in ("kv_connector", "kv_connector_module_path", "kv_role")}
+    transfer.kv_connector_extra_config = {"connectors": [ours, beside]}
+
+    with pytest.raises(SettingsError, match="MultiConnector"):
+        MultiConnector(engine.config, role, engine.scheduler.kv_cache_config)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from vllm.platforms import current_platform
 from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
 
 from kvlease.connector.nixl import NixlConnector
+from kvlease.connector.settings import SettingsError
 from kvlease.connector.versions import REPORTS_FAILED_REQUESTS
 from kvlease.connector.worker import LeasingWorker
 from tests.connector.vllm.engine import config
@@ -65,12 +66,15 @@ class Agent:
         return {}
 
 
+def cache() -> KVCacheConfig:
+    spec = FullAttentionSpec(block_size=BLOCK, num_kv_heads=1, head_size=32, dtype=torch.float32)
+    return KVCacheConfig(num_blocks=101, kv_cache_tensors=[], kv_cache_groups=[KVCacheGroupSpec(["layer"], spec)])
+
+
 @pytest.fixture
 def worker(alone: Any) -> Iterator[LeasingWorker]:
     """A worker as vLLM makes it, but for its KV cache and the agent that moves it."""
-    spec = FullAttentionSpec(block_size=BLOCK, num_kv_heads=1, head_size=32, dtype=torch.float32)
-    cache = KVCacheConfig(num_blocks=101, kv_cache_tensors=[], kv_cache_groups=[KVCacheGroupSpec(["layer"], spec)])
-    connector = NixlConnector(alone, KVConnectorRole.WORKER, cache)
+    connector = NixlConnector(alone, KVConnectorRole.WORKER, cache())
     worker = connector.connector_worker
     worker.transfer_topo = object()  # made when KV caches are registered
     real, worker.nixl_wrapper = worker.nixl_wrapper, Agent()
@@ -182,3 +186,10 @@ def test_others_that_fail_are_reported_as_ever(worker: LeasingWorker) -> None:
     received, _ = step(worker, thrown_away={"r": [1, 2]}, abandoned=["r"])
 
     assert received == {"r", "other"}
+
+
+def test_a_back_end_that_nixl_does_not_have_is_refused_in_words(alone: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(alone.kv_transfer_config.kv_connector_extra_config, "backends", ["NONESUCH"])
+
+    with pytest.raises(SettingsError, match=r"NIXL has no backends \['NONESUCH'\]"):
+        NixlConnector(alone, KVConnectorRole.WORKER, cache())
