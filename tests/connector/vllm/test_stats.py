@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 import pytest
-from prometheus_client import REGISTRY, Counter, Gauge, Histogram
+from prometheus_client import REGISTRY
+from vllm.distributed.kv_transfer.kv_connector.v1.metrics import KVConnectorLogging, KVConnectorProm
 from vllm.distributed.kv_transfer.kv_connector.v1.nixl.stats import NixlKVConnectorStats
 from vllm.v1.metrics.prometheus import unregister_vllm_metrics
 
 from kvlease.connector.nixl import NixlConnector
-from kvlease.connector.stats import OURS, LeaseMetrics
+from kvlease.connector.stats import OURS
 from kvlease.connector.turn import Answer
 from tests.connector.vllm.engine import Engine
 from tests.connector.vllm.remotes import Remote
@@ -18,15 +19,14 @@ from tests.connector.vllm.remotes import Remote
 Start = Callable[..., Engine]
 HISTORY = list(range(300))
 PROMPT = [*HISTORY, *range(1000, 1050)]
-TYPES = {Gauge: Gauge, Counter: Counter, Histogram: Histogram}
 
 
 @pytest.fixture
-def metrics() -> Iterator[Callable[[Engine], LeaseMetrics]]:
+def metrics() -> Iterator[Callable[[Engine], KVConnectorProm]]:
     """Makes what the process that serves HTTP makes, and takes it away from the process's metrics in the end."""
 
-    def make(engine: Engine) -> LeaseMetrics:
-        return NixlConnector.build_prom_metrics(engine.config, TYPES, ["model_name", "engine"], {0: ["m", "0"]})
+    def make(engine: Engine) -> KVConnectorProm:
+        return KVConnectorProm(engine.config, ["model_name", "engine"], {0: ["m", "0"]})
 
     yield make
     for collector in list(REGISTRY._collector_to_names):
@@ -48,7 +48,7 @@ def reads(engine: Engine) -> None:
     assert request.is_finished()
 
 
-def test_what_happened_is_on_vllms_own_metrics(start: Start, metrics: Callable[[Engine], LeaseMetrics]) -> None:
+def test_what_happened_is_on_vllms_own_metrics(start: Start, metrics: Callable[[Engine], KVConnectorProm]) -> None:
     engine = start()
     shown = metrics(engine)
     reads(engine)
@@ -68,7 +68,7 @@ def test_what_happened_is_on_vllms_own_metrics(start: Start, metrics: Callable[[
     assert value("leases") == value("leased_blocks") == 0
 
 
-def test_leases_are_shown_while_they_are_kept(start: Start, metrics: Callable[[Engine], LeaseMetrics]) -> None:
+def test_leases_are_shown_while_they_are_kept(start: Start, metrics: Callable[[Engine], KVConnectorProm]) -> None:
     engine = start()
     shown = metrics(engine)
     assert value("leases") == 0
@@ -81,7 +81,7 @@ def test_leases_are_shown_while_they_are_kept(start: Start, metrics: Callable[[E
     assert value("leased_blocks") == 22
 
 
-def test_a_miss_is_shown_with_its_reason(start: Start, metrics: Callable[[Engine], LeaseMetrics]) -> None:
+def test_a_miss_is_shown_with_its_reason(start: Start, metrics: Callable[[Engine], KVConnectorProm]) -> None:
     engine = start()
     shown = metrics(engine)
     engine.prefill(PROMPT)
@@ -121,17 +121,18 @@ def test_stats_of_workers_and_of_the_scheduler_add_up_in_any_order(start: Start)
 def test_the_log_line_of_an_interval_says_what_was_reused(start: Start) -> None:
     engine = start()
     reads(engine)
-    interval = NixlConnector.build_kv_connector_stats()
-    assert interval.is_empty()
+    interval, lines = KVConnectorLogging(engine.config.kv_transfer_config), list[str]()
 
     for data in engine.stats:
-        interval.aggregate(NixlConnector.build_kv_connector_stats(data))
+        interval.observe(data)
+    interval.log(lambda text, *words: lines.append(text % words))
+    interval.log(lambda text, *words: lines.append(text % words))
 
-    assert interval.reduce() == {"Leases": 1, "Tokens reused": 300}
+    assert lines == ["KV Transfer metrics: Leases=1, Tokens reused=300"]
 
 
 def test_a_second_engine_of_a_process_takes_the_names_over(
-    start: Start, metrics: Callable[[Engine], LeaseMetrics]
+    start: Start, metrics: Callable[[Engine], KVConnectorProm]
 ) -> None:
     engine = start()
     metrics(engine)
