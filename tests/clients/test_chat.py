@@ -72,6 +72,23 @@ async def test_both_legs_carry_the_same_ticket_and_ids_of_their_own(client: aio.
     assert "stop" not in prefill.body
 
 
+async def test_both_legs_go_to_the_data_parallel_ranks_that_were_chosen(client: aio.Client, stack: Stack) -> None:
+    for name, rank in (("prefill", 0), ("decode", 3)):
+        engine = stack.registry.engines[name].engine
+        engine.data_parallel_size, engine.data_parallel_rank = 4, rank
+
+    await ask(client)
+
+    assert (await stack.prefill.request()).headers["x-data-parallel-rank"] == "0"
+    assert (await stack.decode.request()).headers["x-data-parallel-rank"] == "3"
+
+
+async def test_engines_without_ranks_are_told_none(client: aio.Client, stack: Stack) -> None:
+    await ask(client)
+
+    assert "x-data-parallel-rank" not in (await stack.decode.request()).headers
+
+
 async def test_a_completed_turn_is_told_before_its_last_chunk(client: aio.Client, stack: Stack) -> None:
     async with client.conversation("c") as conversation:
         async for chunk in conversation.chat(MESSAGES, model=MODEL):

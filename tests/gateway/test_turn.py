@@ -156,6 +156,17 @@ async def test_a_data_parallel_rank_is_named_where_there_are_several(stack: Stac
     assert (await stack.decode.request()).headers["x-data-parallel-rank"] == "1"
 
 
+async def test_both_legs_of_a_routed_turn_go_to_the_ranks_that_were_chosen(stack: Stack) -> None:
+    for name, rank in (("prefill", 0), ("decode", 3)):
+        engine = stack.registry.engines[name].engine
+        engine.data_parallel_size, engine.data_parallel_rank = 4, rank
+
+    await stack.chat()
+
+    assert (await stack.prefill.request()).headers["x-data-parallel-rank"] == "0"
+    assert (await stack.decode.request()).headers["x-data-parallel-rank"] == "3"
+
+
 @pytest.mark.parametrize("smuggled", ["kv_transfer_params", "ec_transfer_params"])
 async def test_transfer_parameters_of_a_client_are_stripped(stack: Stack, smuggled: str) -> None:
     """Case 7."""

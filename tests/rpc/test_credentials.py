@@ -135,16 +135,17 @@ async def test_a_certificate_says_who_calls() -> None:
         assert isinstance(await failure(server.address, security("registry")), CredentialsWrong)
 
 
-async def test_an_engine_speaks_for_itself_alone() -> None:
+async def test_an_engine_speaks_for_itself_and_its_data_parallel_ranks_alone() -> None:
     async with mutual() as server:
-        for name, engine, allowed in (("d0", "d0", True), ("d0", "p0", False), ("", "p0", True)):
+        of_d0 = (("d0", True), ("d0_dp1", True), ("p0", False), ("d0_dp", False), ("d0_dp1x", False))
+        for name, engine, allowed in (*(("d0", *case) for case in of_d0), ("", "p0", True)):
             client = EngineRouterClient(server.address, security=security(f"engine-{name}" if name else "engine"))
             request = router_pb2.ResolveTicketRequest()
             request.engine.engine_id = engine
             if allowed:
                 await client.resolve_ticket(request)
             else:
-                with pytest.raises(RoleDenied, match="not those of engine p0"):
+                with pytest.raises(RoleDenied, match=f"not those of engine {engine}$"):
                     await client.resolve_ticket(request)
             await client.close()
 

@@ -1,6 +1,7 @@
 """Who calls. The tenant and the role come from the call's metadata or credentials, never from a message."""
 
 import enum
+import re
 from collections.abc import Callable, Collection
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -61,8 +62,8 @@ class Identity:
     engine: str = ""
 
     def speak_for(self, engine_id: str) -> None:
-        """Raises EngineDenied for the id of an engine that the caller is not."""
-        if self.engine and engine_id != self.engine:
+        """Raises EngineDenied for the id of an engine that the caller is not, nor a data-parallel rank of it."""
+        if self.engine and not re.fullmatch(re.escape(self.engine) + r"(_dp[0-9]+)?", engine_id):
             raise EngineDenied(engine_id)
 
 

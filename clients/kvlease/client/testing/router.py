@@ -161,7 +161,12 @@ class FakeRouter(FakeServer):
 
 
 def _endpoint(engine: registry_pb2.Engine) -> router_pb2.Endpoint:
-    return router_pb2.Endpoint(engine=engine.ref, http_url=engine.http_url)
+    return router_pb2.Endpoint(
+        engine=engine.ref,
+        http_url=engine.http_url,
+        data_parallel_rank=engine.data_parallel_rank,
+        data_parallel_size=engine.data_parallel_size,
+    )
 
 
 def _sign(terms: router_pb2.TicketTerms) -> str:
