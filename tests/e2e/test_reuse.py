@@ -6,15 +6,16 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.conftest import Seen
-from tests.e2e.stack import Stack, assert_same, tokens
+from tests.e2e.stack import Stack, assert_same, counter, tokens
 
 pytestmark = pytest.mark.engine
 STRIDE = 128
+CLAIMS = "kvlease_connector_claims_total"
 
 
 @pytest.mark.case(37)
 def test_every_later_turn_of_a_growing_history_is_read_from_decode(stack: Stack, conversation: str, seen: Seen) -> None:
-    history, held = tokens(400), 0
+    history, held, claims = tokens(400), 0, counter(stack.prefill, CLAIMS)
     for turn in range(4):
         reads = stack.reads()
 
@@ -26,6 +27,7 @@ def test_every_later_turn_of_a_growing_history_is_read_from_decode(stack: Stack,
         seen(f"turn {turn + 1}: {said.cached} of {len(history)} cached, {held} were held")
         held = len(history) + len(said.tokens) - 1
         history = history + said.tokens + tokens(150)
+    assert counter(stack.prefill, CLAIMS) == claims + 3  # on vLLM's own /metrics
 
 
 @pytest.mark.parametrize(("edited_at", "reused"), [(10, 0), (450, 3 * STRIDE)], ids=["early", "late"])
@@ -75,7 +77,7 @@ def test_two_interleaved_conversations_both_reuse_their_own(stack: Stack, conver
             assert bool(said.cached) == bool(turn)
             assert_same(said, stack.cold(history))
             histories[name] = history + said.tokens + tokens(80)
-    stack.settle(other)
+    stack.settle(conversation, other)
 
 
 def test_a_side_call_of_the_same_conversation_leaves_the_main_thread_its_reuse(stack: Stack, conversation: str) -> None:
