@@ -74,11 +74,18 @@ class Stack:
 
 @asynccontextmanager
 async def running(
-    *, prefill: int = 1, decode: int = 1, timing: Timing = QUICK, one_way: str = "", spans: Spans = OFF, **more: Any
+    *,
+    prefill: int = 1,
+    decode: int = 1,
+    timing: Timing = QUICK,
+    one_way: str = "",
+    spans: Spans = OFF,
+    arrange: Callable[[list[Settings]], list[Settings]] = list,
+    **more: Any,
 ) -> AsyncIterator[Stack]:
     """Runs so many engines of each role; *more* are settings of every engine. Those of the role *one_way* keep none.
 
-    The services make *spans* of what they do.
+    The services make *spans* of what they do. *arrange* may put engines behind shared addresses.
     """
     told = {"prefix_caching": False} | more
     async with (
@@ -92,7 +99,7 @@ async def running(
             role: connector(registry=leasing.address, router=routing.address, bidirectional=role != one_way)
             for role in roles
         }
-        engines = [engine(role, connector=plane[role], **told) for role in roles]
+        engines = arrange([engine(role, connector=plane[role], **told) for role in roles])
         settings = GatewaySettings(
             listen="127.0.0.1:0", router=routing.address, registry=leasing.address, wait=2.0, grace=0.2
         )

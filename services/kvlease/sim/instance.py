@@ -32,6 +32,7 @@ class Instance:
         self.engine: Engine
         self.switches: Switches
         self._wire, self._thread = wire, thread
+        self._app: App
         self._server: HttpServer | None = None
         self._stepping: asyncio.Task[None] | None = None
         self._restart: asyncio.TimerHandle | None = None
@@ -47,21 +48,22 @@ class Instance:
         """Where its HTTP server is, or was."""
         return f"http://{self.settings.host}:{self.settings.port}"
 
+    def handle(self, request: HttpRequest, reply: Reply) -> None:
+        """Answers a request that came to its server, or to one that it shares with others."""
+        self._app.handle(request, reply)  # which knows the server's port
+
     async def start(self) -> None:
         """Starts with an empty pool, as a new incarnation. Raises OSError when its port is taken."""
         self.switches = Switches(time.monotonic)
 
-        def handle(request: HttpRequest, reply: Reply) -> None:
-            app.handle(request, reply)  # which must know the port first
-
-        server = HttpServer(handle)
+        server = HttpServer(self.handle)
         port = server.listen(self.settings.host, self.settings.port)
         self.settings = replace(self.settings, port=port)
         self._server = server
         name = self.settings.connector.engine_id or f"{self.settings.name or self.settings.host}:{port}"
         self.engine = self._build(name)
         loop = asyncio.get_running_loop()
-        app = App(self.settings, self.engine, self.switches, name=name, crash=self.crash, later=loop.call_later)
+        self._app = App(self.settings, self.engine, self.switches, name=name, crash=self.crash, later=loop.call_later)
         self._stepping = loop.create_task(self.engine.run())
         self._stepping.add_done_callback(self._stepped)
         self.engine.connector.start()
@@ -136,7 +138,9 @@ def _describe(settings: Settings, name: str) -> registry_pb2.Engine:
         ref=lease_pb2.EngineRef(engine_id=name, incarnation=uuid.uuid4().hex),
         role=ROLES[settings.role],
         models=[settings.model],
-        http_url=f"http://{settings.name or settings.host}:{settings.port}",
+        http_url=settings.front or f"http://{settings.name or settings.host}:{settings.port}",
+        data_parallel_rank=settings.rank,
+        data_parallel_size=settings.ranks,
         vllm_version="simulated",
         kv_layout=f"simulated, blocks of {settings.limits.block_size}",
         block_size=settings.limits.block_size,

@@ -24,6 +24,8 @@ class Settings:
         connector: What the connector would find in its environment. An empty `engine_id` becomes name, or else host,
             and port; its URL is not used.
         name: Host by which gateways and other engines reach it; empty: where it listens.
+        front: URL of the server that it shares with other data-parallel ranks; empty: its own.
+        rank: Which of *ranks* behind that URL it is.
         blocks: In the pool, the null block among them.
         answer_tokens: Words of an answer that is not cut short.
     """
@@ -34,6 +36,9 @@ class Settings:
     model: str = "sim"
     connector: ConnectorSettings
     name: str = ""
+    front: str = ""
+    rank: int = 0
+    ranks: int = 1
     blocks: int = 4096
     limits: Limits = field(default_factory=Limits)
     latency: Latency = field(default_factory=Latency)
