@@ -1,6 +1,7 @@
 """The images, where none can be pulled: one base made of Debian's packages, and ours over it, from wheels made here."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -71,7 +72,8 @@ def _import(docker: Docker, folder: str) -> None:
 def _wheels() -> None:
     """All that the image installs, for the base's Python: that of Debian, which may be older than ours by a bit."""
     shutil.rmtree(WHEELS, ignore_errors=True)
-    wanted = [".[cli,redis]", "hatchling>=1.27", "async-timeout>=4.0.3"]
+    [ours] = re.findall(r"pip install '(.+)'", (ROOT / "services/Dockerfile").read_text())
+    wanted = [ours, "hatchling>=1.27", "async-timeout>=4.0.3"]
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--wheel-dir", str(WHEELS), *wanted]
     try:
         run(*command, environment=dict(os.environ), within=300.0, folder=ROOT)
