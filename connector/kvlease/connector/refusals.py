@@ -35,7 +35,9 @@ def check_alone() -> None:
 def with_backends(transfer: Any, make: Callable[[], Any]) -> Any:
     """Returns the worker that *make* makes; raises SettingsError where NIXL lacks a back end that is asked for."""
     asked = transfer.get_from_extra_config("backends", ["UCX"])
-    advice = "see its message above: the libraries of a back end must be here, for LIBFABRIC a recent libfabric, and hwloc"
+    advice = (
+        "see its message above: the libraries of a back end must be here, such as libfabric and hwloc for LIBFABRIC"
+    )
     try:
         worker = make()
     except Exception as error:
