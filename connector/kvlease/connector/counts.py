@@ -9,6 +9,27 @@ from typing import TypedDict
 from kvlease.connector.turn import Source, Turn
 from kvlease.v1.registry_pb2 import ReadOutcome
 
+PREFIX = "kvlease_connector_"
+COUNTERS = {
+    "prompt_tokens": ("source", "Prompt tokens of turns that have ended, by how this engine came by their KV."),
+    "misses": ("reason", "Turns of which this engine reused less than it could have."),
+    "claims": ("outcome", "Claims on another engine's lease, by how they ended."),
+    "leases_freed": ("reason", "Leases whose blocks were freed, or that were refused, by why."),
+}
+HISTOGRAMS = {
+    "added_wait_seconds": (
+        "What a turn waited for the control plane before it was scheduled.",
+        (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.25, 1),
+    ),
+    "reclaim_seconds": (
+        "From the receipt of the registry's order to the freeing of its blocks.",
+        (0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5),
+    ),
+}
+GAUGES = {
+    "leases": "Leases whose blocks this engine keeps.",
+    "leased_blocks": "KV blocks kept for leases; one that several share counts once.",
+}
 MOST_REASONS = 64  # different values of one label; what comes after them is "OTHER"
 
 

@@ -8,30 +8,9 @@ from typing import Any, cast
 from prometheus_client import REGISTRY
 from vllm.distributed.kv_transfer.kv_connector.v1.nixl.stats import NixlKVConnectorStats, NixlPromMetrics
 
-from kvlease.connector.counts import Delta, merge
+from kvlease.connector.counts import COUNTERS, GAUGES, HISTOGRAMS, PREFIX, Delta, merge
 
-PREFIX = "kvlease_connector_"
 OURS = "kvlease"  # the key of our delta beside NIXL's lists
-COUNTERS = {
-    "prompt_tokens": ("source", "Prompt tokens of turns that have ended, by how this engine came by their KV."),
-    "misses": ("reason", "Turns of which this engine reused less than it could have."),
-    "claims": ("outcome", "Claims on another engine's lease, by how they ended."),
-    "leases_freed": ("reason", "Leases whose blocks were freed, or that were refused, by why."),
-}
-HISTOGRAMS = {
-    "added_wait_seconds": (
-        "What a turn waited for the control plane before it was scheduled.",
-        (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.25, 1),
-    ),
-    "reclaim_seconds": (
-        "From the receipt of the registry's order to the freeing of its blocks.",
-        (0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5),
-    ),
-}
-GAUGES = {
-    "leases": "Leases whose blocks this engine keeps.",
-    "leased_blocks": "KV blocks kept for leases; one that several share counts once.",
-}
 
 
 class LeaseStats(NixlKVConnectorStats):  # type: ignore[misc]
