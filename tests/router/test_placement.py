@@ -125,7 +125,7 @@ def test_engines_with_different_digest_keys_are_no_pair() -> None:
 
 
 def test_no_decode_engine_is_no_engine() -> None:
-    for fleet in ([prefill("p0")], [prefill("p0"), engine("d0", healthy=False)]):
+    for fleet in ([], [prefill("p0")], [prefill("p0"), engine("d0", healthy=False)]):
         with pytest.raises(NoEngine):
             placed(*fleet)
 

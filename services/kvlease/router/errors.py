@@ -6,7 +6,7 @@ class RouterError(Exception):
 
 
 class NoEngine(RouterError):
-    """The model is served, but no decode engine may be used now."""
+    """The model is served, but no decode engine may be used now; or no engine is known, whatever it would serve."""
 
     def __init__(self, model: str) -> None:
         super().__init__(f"no decode engine for {model!r} is healthy, not draining and not excluded; try again")

@@ -54,11 +54,12 @@ class Placer:
     def place(self, fleet: Fleet, turn: Turn) -> Placement:
         """Chooses decode, then a prefill engine that fits it.
 
-        Raises ModelNotFound when no engine of any kind serves the model, NoEngine when none may decode it now.
+        Raises ModelNotFound when no engine of any kind serves the model, NoEngine when none may decode it now or
+        none has registered at all.
         """
         pool = fleet.pools.get(turn.model)
         if pool is None:
-            raise ModelNotFound(turn.model)
+            raise ModelNotFound(turn.model) if fleet.engines else NoEngine(turn.model)
         decode, why_decode = self._decode(pool, turn)
         holder = fleet.engines.get(turn.holder) if turn.holder else None
         prefill, why_prefill = self._prefill(pool, turn, decode, holder)

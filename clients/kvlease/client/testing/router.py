@@ -68,7 +68,7 @@ class FakeRouter(FakeServer):
         owners = [lease.handle.engine for lease in leases]
         engines = [e.engine for e in self._registry.engines.values() if e.healthy and not e.draining]
         serving = [engine for engine in engines if request.model in engine.models]
-        if not serving:
+        if engines and not serving:
             raise ModelNotFound(f"no engine serves {request.model}", metadata={"model": request.model})
         fit = [engine for engine in serving if engine.ref not in request.exclude]
         decodes = [engine for engine in fit if engine.role != registry_pb2.ENGINE_ROLE_PREFILL]
