@@ -17,7 +17,7 @@ from kvlease.connector.settings import Settings as ConnectorSettings
 from kvlease.connector.settings import SettingsError
 from kvlease.rpc import address, stop_signal
 from kvlease.rpc.logging import LogFormat, configure
-from kvlease.rpc.options import length
+from kvlease.rpc.options import Help, length
 from kvlease.sim.latency import Latency
 from kvlease.sim.scheduler import Limits
 from kvlease.sim.settings import ROLES, Settings
@@ -159,8 +159,5 @@ def _default(settings: Any, name: str) -> Any:
     return found
 
 
-class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Shows defaults that say something, and leaves the examples as they are."""
-
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        return super()._get_help_string(action) if action.default not in ("", False) else action.help
+class _Help(Help, argparse.RawDescriptionHelpFormatter):
+    """Leaves the examples as they are."""

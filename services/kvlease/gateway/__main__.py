@@ -19,7 +19,7 @@ from kvlease.gateway.service import create
 from kvlease.gateway.settings import Settings
 from kvlease.rpc import collector, stop_signal, tracing
 from kvlease.rpc.logging import configure
-from kvlease.rpc.options import add_protection, add_security, length, protection, security
+from kvlease.rpc.options import Help, add_protection, add_security, length, protection, security
 
 log = structlog.get_logger()
 
@@ -66,13 +66,15 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="kvlease-gateway",
         description='An OpenAI-compatible front over prefill and decode engines. Times: "12s", "50ms", "1m".',
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=Help,
     )
     add, defaults = parser.add_argument, Settings()
     environment = os.environ
     add("--listen", default=defaults.listen, metavar="HOST:PORT", help="where to serve")
-    add("--router", default=environment.get("KVLEASE_ROUTER", defaults.router), metavar="HOST:PORT")
-    add("--registry", default=environment.get("KVLEASE_REGISTRY", defaults.registry), metavar="HOST:PORT")
+    for name in ("router", "registry"):
+        variable = f"KVLEASE_{name.upper()}"
+        default = environment.get(variable, getattr(defaults, name))
+        add(f"--{name}", default=default, metavar="HOST:PORT", help=f"where the {name} is; or ${variable}")
     for name, meaning in (
         ("wait", "most that the control plane may add to one try of a request"),
         ("connect-timeout", "to connect to an engine"),

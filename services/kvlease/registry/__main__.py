@@ -16,7 +16,7 @@ from kvlease.registry.settings import AUTO, Settings
 from kvlease.registry.stores import VALUES
 from kvlease.rpc import Server, collector, telemetry, tracing
 from kvlease.rpc.logging import LogFormat, configure
-from kvlease.rpc.options import add_metrics, add_protection, length, protection
+from kvlease.rpc.options import Help, add_metrics, add_protection, length, protection
 
 log = structlog.get_logger()
 
@@ -99,7 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="kvlease-registry",
         description='Leases decode KV blocks to conversations. Times are written "12s", "500ms", "8m" or "1h".',
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=Help,
     )
     add, defaults = parser.add_argument, Settings()
     add("--listen", default=defaults.listen, metavar="HOST:PORT", help='where to serve; also "unix:PATH"')

@@ -17,7 +17,7 @@ from kvlease.router.service import create
 from kvlease.router.settings import Settings
 from kvlease.rpc import Server, collector, telemetry, tracing
 from kvlease.rpc.logging import LogFormat, configure
-from kvlease.rpc.options import add_metrics, add_protection, add_security, length, protection, security
+from kvlease.rpc.options import Help, add_metrics, add_protection, add_security, length, protection, security
 
 KEY_VARIABLE = "KVLEASE_TICKET_KEY"
 
@@ -83,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="kvlease-router",
         description='Chooses prefill and decode for a turn, and hands out tickets. Times: "12s", "50ms", "1m".',
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=Help,
     )
     add = parser.add_argument
     defaults = Settings()
@@ -92,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
         "--registry",
         default=os.environ.get("KVLEASE_REGISTRY", defaults.registry),
         metavar="HOST:PORT",
-        help="or $KVLEASE_REGISTRY",
+        help="where the registry is; or $KVLEASE_REGISTRY",
     )
     add(
         "--ticket-key-file",

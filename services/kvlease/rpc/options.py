@@ -11,6 +11,15 @@ from kvlease.rpc.protection import Protection
 from kvlease.rpc.tls import Tls
 
 
+class Help(argparse.ArgumentDefaultsHelpFormatter):
+    """Shows the defaults that tell something: not that nothing is given, nor that a flag is not set."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        nothing = action.default is None or action.default is False or action.default == ""
+        unset = action.const is False  # store_false, whose default is True
+        return action.help if nothing or unset else super()._get_help_string(action)
+
+
 def length(text: str) -> float:
     """Reads a length of time, for `type=`."""
     try:
