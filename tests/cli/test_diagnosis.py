@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kvlease.cli.diagnosis.finding import Finding, Level
-from kvlease.cli.diagnosis.survey import Pace, Probe, Service, SideChannel, Survey
+from kvlease.cli.diagnosis.survey import Fault, Pace, Probe, Service, SideChannel, Survey
 from kvlease.cli.doctor import examine
 from kvlease.client.types import EngineRole, PrefillReport, Ticket
 from kvlease.connector.prefix import DigestKey
@@ -57,6 +57,8 @@ def test_a_deployment_without_a_fault_has_no_findings_but_good_ones() -> None:
     assert {finding.level for finding in examine(whole)} == {Level.OK}
 
 
+REFUSED = Service("registry", "registry:1", "no credentials", Fault.REFUSED)
+UNSPOKEN = Service("gateway", "http://gateway:1", "closed", Fault.HANDSHAKE)
 BROKEN = (SERVICES[0], Service("router", "router:1", "refused"), SERVICES[2])
 
 
@@ -64,6 +66,8 @@ BROKEN = (SERVICES[0], Service("router", "router:1", "refused"), SERVICES[2])
     ("surveyed", "subject", "named"),
     [
         (survey(services=BROKEN), "router", "no answer at router:1"),
+        (survey(services=(REFUSED,)), "registry", "answers at registry:1, but refuses you: no credentials"),
+        (survey(services=(UNSPOKEN,)), "gateway", "something listens at http://gateway:1, but the TLS handshake"),
         (Survey(services=SERVICES), "engines", "none has registered"),
         (survey(DECODE), "roles", "no prefill engine"),
         (survey(engine("both")), "roles", "no prefill engine"),

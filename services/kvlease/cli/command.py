@@ -5,8 +5,9 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeAlias
 
+from kvlease.cli.knocking import listens
 from kvlease.client.channel import DEFAULT_REGISTRY, DEFAULT_ROUTER
-from kvlease.client.errors import DeadlineExceeded, KvleaseError, Malformed, Unavailable, Unimplemented
+from kvlease.client.errors import DeadlineExceeded, KvleaseError, Malformed, Unauthenticated, Unavailable, Unimplemented
 from kvlease.client.lengths import written
 from kvlease.client.security import Security
 from kvlease.client.sync import Client
@@ -17,6 +18,9 @@ Run: TypeAlias = Callable[[argparse.Namespace], int]
 
 OK, FAILED = 0, 1
 TIMEOUT = 2.0
+CREDENTIALS = "pass --token-file (KVLEASE_TOKEN_FILE), or --cert and --key (KVLEASE_CERT, KVLEASE_KEY)"
+HANDSHAKE = "the TLS handshake or the protocol failed"
+ENCRYPTION = "is TLS on one side only (--ca, KVLEASE_CA), or was no certificate shown (--cert and --key)?"
 _DEFAULTS = {"registry": DEFAULT_REGISTRY, "router": DEFAULT_ROUTER}
 
 
@@ -72,13 +76,25 @@ def shown(args: argparse.Namespace) -> Security:
 def advise(error: KvleaseError, args: argparse.Namespace) -> str:
     """Says what went wrong, and what to do."""
     servers = getattr(args, "servers", ())
+    if type(error) is Unavailable:
+        return _silent({server: getattr(args, server) for server in servers}, args.timeout)
     who = " or ".join(servers) or "server"
     where = " or ".join(getattr(args, server) for server in servers)
     flags = ", ".join(f"--{server}" for server in servers)
-    if type(error) is Unavailable:
-        return f"no {who} answers at {where}: start one with `kvlease up`, or pass {flags} HOST:PORT"
     if type(error) is DeadlineExceeded:
         return f"the {who} at {where} did not answer in time: see its log, or wait longer with --timeout"
     if type(error) is Unimplemented:
         return f"what answers at {where} is no {who}, or an older one: check {flags}"
+    if isinstance(error, Unauthenticated):
+        return f"{error}: {CREDENTIALS}"
     return "; ".join([str(error), *(f"{field}: {fault}" for field, fault in error.violations.items())])
+
+
+def _silent(addresses: Mapping[str, str], timeout: float) -> str:
+    """Blames those of the servers at which nothing listens, if there are any."""
+    closed = {server: address for server, address in addresses.items() if not listens(address, timeout)}
+    who, where = " or ".join(closed or addresses), " or ".join((closed or addresses).values())
+    if not closed:
+        return f"no {who} answers at {where}: something listens there, but {HANDSHAKE}; {ENCRYPTION}"
+    flags = ", ".join(f"--{server}" for server in closed)
+    return f"no {who} answers at {where}: start one with `kvlease up`, or pass {flags} HOST:PORT"

@@ -79,7 +79,7 @@ class Look:
             answer = self._http.get(url).raise_for_status()
             counted = Counters.of(answer.text)
         except (httpx2.HTTPError, ValueError) as error:
-            told = f"no figures from {url}: {str(error) or type(error).__name__}"
+            told = f"no figures from {url}: {web.worded(error)}"
             return self._of_router(), told
         return self._since(time.monotonic(), counted), ""
 

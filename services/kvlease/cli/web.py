@@ -35,6 +35,15 @@ def client(args: argparse.Namespace) -> "httpx2.Client":
     )
 
 
+def worded(error: Exception) -> str:
+    """Says in one line what went wrong."""
+    import httpx2  # noqa: PLC0415
+
+    if isinstance(error, httpx2.HTTPStatusError):
+        return f"{error.response.status_code} {error.response.reason_phrase}"
+    return str(error) or type(error).__name__
+
+
 def _url(text: str) -> str:
     if not text.startswith(("http://", "https://")):
         raise argparse.ArgumentTypeError(f"{text!r} is no URL: write http://HOST:PORT")

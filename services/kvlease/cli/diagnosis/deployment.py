@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
+from kvlease.cli.command import CREDENTIALS, ENCRYPTION, HANDSHAKE
 from kvlease.cli.diagnosis.finding import Finding, fail, ok, warn
-from kvlease.cli.diagnosis.survey import Survey
+from kvlease.cli.diagnosis.survey import Fault, Service, Survey
 from kvlease.cli.output import length
 from kvlease.client.types import Engine, EngineRole
 from kvlease.connector.prefix import DigestKey
@@ -19,11 +20,19 @@ _PACE = 0.05  # by what share clocks may differ before it is told
 def services(survey: Survey) -> Iterator[Finding]:
     """Each answers."""
     for service in survey.services:
-        if service.error:
+        yield _unanswered(service) if service.error else ok(service.name, f"answers at {service.address}")
+
+
+def _unanswered(service: Service) -> Finding:
+    match service.fault:
+        case Fault.REFUSED:
+            what, advice = f"answers at {service.address}, but refuses you", CREDENTIALS
+        case Fault.HANDSHAKE:
+            what, advice = f"something listens at {service.address}, but {HANDSHAKE}", ENCRYPTION
+        case Fault.SILENT:
+            what = f"no answer at {service.address}"
             advice = f"start it (`kvlease up` runs all three), or say where it is with --{service.name}"
-            yield fail(service.name, f"no answer at {service.address}: {service.error}", advice)
-        else:
-            yield ok(service.name, f"answers at {service.address}")
+    return fail(service.name, f"{what}: {service.error}", advice)
 
 
 def presence(survey: Survey) -> Iterator[Finding]:

@@ -2,17 +2,29 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum, auto
 
 from kvlease.client.types import Engine, EngineRole, Ticket
 
 
+class Fault(Enum):
+    """In which way a service gave no answer."""
+
+    SILENT = auto()
+    REFUSED = auto()
+    """It answers, but not to whoever asked."""
+    HANDSHAKE = auto()
+    """Something listens there, and does not come to terms with who asks."""
+
+
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A service, where it was looked for, and what went wrong."""
+    """A service, where it was looked for, and what went wrong in which way."""
 
     name: str
     address: str
     error: str = ""
+    fault: Fault = Fault.SILENT
 
 
 @dataclass(frozen=True, slots=True)

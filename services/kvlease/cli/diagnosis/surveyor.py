@@ -7,20 +7,24 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 import httpx2
 
-from kvlease.cli.diagnosis.survey import Pace, Service, SideChannel, Survey
+from kvlease.cli import web
+from kvlease.cli.diagnosis.survey import Fault, Pace, Service, SideChannel, Survey
 from kvlease.cli.diagnosis.trial import Trial
+from kvlease.cli.knocking import listens
 from kvlease.client.engine import EngineRegistryClient
-from kvlease.client.errors import KvleaseError
+from kvlease.client.errors import KvleaseError, PermissionDenied, Unauthenticated, Unavailable
 from kvlease.client.sync import Client
-from kvlease.client.types import Engine, Ticket
+from kvlease.client.types import Engine
 from kvlease.v1 import nixl_pb2, registry_pb2
 
 TICKETS = 1000
 FORMAT = "nixl/1"
 _WORKERS = 16
+_REFUSALS = (401, 403)
 _LOOK_AGAIN = 1.0  # seconds between two looks at a clock
 
 T = TypeVar("T")
@@ -51,9 +55,11 @@ class Surveyor:
     def survey(self, *, try_turns: bool, advance: Callable[[], None]) -> Survey:
         """Looks at everything; holds a conversation with each model if it may."""
         places, client, timeout = self._places, self._client, self._places.timeout
-        engines, registry_error = _tried(lambda: client.list_engines(include_lost=True, timeout=timeout))
+        engines, registry = self._tried(
+            "registry", places.registry, lambda: client.list_engines(include_lost=True, timeout=timeout)
+        )
         advance()
-        models, gateway_error = self._models()
+        models, gateway = self._models()
         advance()
         served = sorted({model for engine in engines if engine.healthy for model in engine.models})
         routes = {model: self._route(model) for model in served}
@@ -61,55 +67,62 @@ class Surveyor:
         http = _together(self._page, [engine for engine in engines if engine.healthy])
         advance()
         trial = Trial(self._http, client, places.gateway, timeout)
-        probes = [trial.hold(model) for model in served] if try_turns and not gateway_error else []
+        probes = [trial.hold(model) for model in served] if try_turns and not gateway.error else []
         advance()
         pace, side_channels = self._pace(), self._side_channels()
         trial.end()
         advance()
-        tickets, router_error = self._tickets()
-        advance()
-        services = (
-            Service("registry", places.registry, registry_error),
-            Service("router", places.router, router_error),
-            Service("gateway", places.gateway, gateway_error),
+        tickets, router = self._tried(
+            "router", places.router, lambda: client.list_tickets(limit=TICKETS, timeout=timeout)
         )
+        advance()
         return Survey(
-            services=services,
+            services=(registry, router, gateway),
             engines=tuple(engines),
             models=models,
             http=http,
             side_channels=side_channels,
-            routes=routes if not router_error else {},
+            routes=routes if not router.error else {},
             tickets=tuple(tickets),
             pace=pace,
             probes=tuple(probes),
         )
 
-    def _models(self) -> tuple[frozenset[str] | None, str]:
+    def _models(self) -> tuple[frozenset[str] | None, Service]:
+        url = self._places.gateway
         try:
-            answer = self._http.get(f"{self._places.gateway}/v1/models")
+            answer = self._http.get(f"{url}/v1/models")
             answer.raise_for_status()
-            return frozenset(model["id"] for model in answer.json()["data"]), ""
+            return frozenset(model["id"] for model in answer.json()["data"]), Service("gateway", url)
         except (httpx2.HTTPError, ValueError, KeyError) as error:
-            return None, _worded(error)
+            return None, Service("gateway", url, web.worded(error), self._fault(error, _host_and_port(url)))
+
+    def _tried(self, name: str, address: str, call: Callable[[], list[T]]) -> tuple[list[T], Service]:
+        try:
+            return call(), Service(name, address)
+        except KvleaseError as error:
+            return [], Service(name, address, web.worded(error), self._fault(error, address))
+
+    def _fault(self, error: Exception, address: str) -> Fault:
+        if isinstance(error, Unauthenticated | PermissionDenied) or _status(error) in _REFUSALS:
+            return Fault.REFUSED
+        broken = type(error) is Unavailable or isinstance(error, httpx2.NetworkError | httpx2.ProtocolError)
+        return Fault.HANDSHAKE if broken and listens(address, self._places.timeout) else Fault.SILENT
 
     def _route(self, model: str) -> str:
         try:
             turn = self._client.route(model, timeout=self._places.timeout)
             self._client.cancel(turn.ticket, timeout=self._places.timeout)
         except KvleaseError as error:
-            return _worded(error)
+            return web.worded(error)
         return ""
 
     def _page(self, engine: Engine) -> tuple[str, str]:
         try:
             self._http.get(f"{engine.http_url}/health").raise_for_status()
         except httpx2.HTTPError as error:
-            return engine.ref.engine_id, _worded(error)
+            return engine.ref.engine_id, web.worded(error)
         return engine.ref.engine_id, ""
-
-    def _tickets(self) -> tuple[Sequence[Ticket], str]:
-        return _tried(lambda: self._client.list_tickets(limit=TICKETS, timeout=self._places.timeout))
 
     def _pace(self) -> Pace | None:
         """Sees how fast a lease grows older."""
@@ -155,7 +168,7 @@ class Surveyor:
         try:
             socket.create_connection((host, port), timeout=self._places.timeout).close()
         except OSError as error:
-            return engine_id, SideChannel(host, port, _worded(error))
+            return engine_id, SideChannel(host, port, web.worded(error))
         return engine_id, SideChannel(host, port)
 
 
@@ -164,12 +177,10 @@ def _together(look: Callable[[T], tuple[str, FoundT]], items: Sequence[T]) -> di
         return dict(pool.map(look, items))
 
 
-def _tried(call: Callable[[], list[T]]) -> tuple[list[T], str]:
-    try:
-        return call(), ""
-    except KvleaseError as error:
-        return [], _worded(error)
+def _status(error: Exception) -> int:
+    return error.response.status_code if isinstance(error, httpx2.HTTPStatusError) else 0
 
 
-def _worded(error: Exception) -> str:
-    return str(error) or type(error).__name__
+def _host_and_port(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
