@@ -9,7 +9,7 @@ from kvlease.router.engine import Engine, EngineKey
 from kvlease.router.errors import ModelNotFound, NoEngine
 from kvlease.router.fleet import Fleet
 from kvlease.router.overload import Overload
-from kvlease.router.placement import Placement, Placer, Turn
+from kvlease.router.placement import MISFITS, Placement, Placer, Turn
 from kvlease.router.ticket import Terms
 from tests.router.engines import LAYOUT, MODEL, OTHER_KEY, OTHER_LAYOUT, both, engine, key, picker, prefill
 from tests.support.clock import FakeClock
@@ -75,20 +75,28 @@ def test_an_overloaded_holder_serves_on_when_all_are_overloaded() -> None:
 
 
 @pytest.mark.parametrize(
-    "misfit",
+    ("misfit", "named"),
     [
-        prefill("p0", layout=OTHER_LAYOUT),
-        prefill("p0", layout=LAYOUT._replace(kv_layout="layout-b")),
-        prefill("p0", models=frozenset({"other"})),
-        prefill("p0", draining=True),
+        (prefill("p0", layout=OTHER_LAYOUT), " (p0: other version of vLLM)"),
+        (prefill("p0", layout=LAYOUT._replace(kv_layout="layout-b")), " (p0: other KV layout)"),
+        (prefill("p0", layout=OTHER_KEY), " (p0: other digest key)"),
+        (prefill("p0", layout=OTHER_KEY._replace(kv_layout="b")), " (p0: other KV layout and digest key)"),
+        (prefill("p0", models=frozenset({"other"})), ""),
+        (prefill("p0", draining=True), ""),
     ],
-    ids=["version", "layout", "model", "draining"],
+    ids=["version", "layout", "key", "both", "model", "draining"],
 )
-def test_without_a_prefill_engine_that_fits_decode_works_alone(misfit: Engine) -> None:
+def test_without_a_prefill_engine_that_fits_decode_works_alone_and_it_is_told_why(misfit: Engine, named: str) -> None:
     placement = placed(misfit, engine("d0"))
 
     assert names(placement) == ("", "d0")
-    assert placement.why_prefill == "no other engine fits"
+    assert placement.why_prefill == f"no other engine fits{named}"
+
+
+def test_only_some_of_many_misfits_are_named() -> None:
+    placement = placed(*(prefill(f"p{i}", layout=OTHER_KEY) for i in range(100)), engine("d0"))
+
+    assert placement.why_prefill.count("other digest key") == MISFITS
 
 
 def test_without_a_rendezvous_decode_works_alone() -> None:

@@ -141,7 +141,7 @@ def _no_lease(turn: Ticket, before: Ticket | None, engines: Mapping[str, Engine]
 def _about_decode_only(turn: Ticket) -> str:
     if "registry" in turn.decision:
         return "see the router's log: its --registry must be reachable from where it runs"
-    return "see whether a prefill engine of the same version and layout is there, with `kvlease doctor --no-requests`"
+    return "have a prefill engine of the same version, layout and digest key; `kvlease doctor --no-requests` tells more"
 
 
 def _without_report(turn: Ticket) -> Verdict:

@@ -28,6 +28,11 @@ class Layout(NamedTuple):
     digest_key: str
     """Fingerprint of the key that proves prefixes: without the same one, what is read is proved to be nothing."""
 
+    def difference(self, other: "Layout") -> str:
+        """Returns what is not equal, in words; empty if all is."""
+        names = ("version of vLLM", "KV layout", "digest key")
+        return " and ".join(name for name, one, two in zip(names, self, other, strict=True) if one != two)
+
 
 class Load(NamedTuple):
     """How busy an engine was at its last heartbeat: requests, and KV blocks."""

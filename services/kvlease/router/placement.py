@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 from kvlease.router.engine import Candidate, Engine, EngineKey
 from kvlease.router.errors import ModelNotFound, NoEngine
@@ -12,6 +13,8 @@ from kvlease.router.picker import Picker
 from kvlease.router.scorers import Scorer, by_free_blocks, by_partners, by_queue, by_reuse
 
 QUEUE, BLOCKS, PARTNERS, REUSE = 2.0, 1.0, 1.0, 1.0
+MISFITS = 3
+"""Engines that a decision names as not fitting."""
 LOAD: tuple[tuple[float, Scorer], ...] = ((QUEUE, by_queue), (BLOCKS, by_free_blocks))
 
 
@@ -83,7 +86,7 @@ class Placer:
             return None, "the registry is out of reach"
         engines = kept(_allowed(pool.prefills.get(decode.layout, ()), turn), other_than(decode))
         if not engines:
-            return None, "no other engine fits"
+            return None, f"no other engine fits{_misfits(pool, turn, decode)}"
         reuse: tuple[tuple[float, Scorer], ...] = ((REUSE, by_reuse(holder)),) if holder else ()
         return self._best(engines, (*LOAD, *reuse)), "least loaded"
 
@@ -96,6 +99,14 @@ class Placer:
         for weight, scorer in scorers:
             totals = [total + weight * score for total, score in zip(totals, scorer(candidates), strict=True)]
         return self._picker.pick(candidates, totals).engine
+
+
+def _misfits(pool: Pool, turn: Turn, decode: Engine) -> str:
+    """Names some of the engines that could prefill for another decode engine, and why not for this one."""
+    others = (engine for layout, engines in pool.prefills.items() if layout != decode.layout for engine in engines)
+    misfits = (engine for engine in others if engine.key not in turn.excluded)
+    told = [f"{each.key.engine_id}: other {each.layout.difference(decode.layout)}" for each in islice(misfits, MISFITS)]
+    return f" ({', '.join(told)})" if told else ""
 
 
 def _allowed(engines: Collection[Engine], turn: Turn) -> Collection[Engine]:
