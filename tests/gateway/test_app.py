@@ -62,10 +62,17 @@ async def test_metrics_count_turns(stack: Stack) -> None:
     assert values["kvlease_gateway_in_flight"] == 1
 
 
+async def test_whoever_looks_at_the_address_alone_is_sent_to_the_status_page(stack: Stack) -> None:
+    response = await stack.http.get("/")
+
+    assert (response.status_code, response.headers["location"]) == (307, "/ui")
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
-        ("GET", "/", 404),
+        ("GET", "/v1", 404),
+        ("POST", "/", 405),
         ("GET", "/v1/chat/completions", 405),
         ("POST", "/v1/nothing?x=1", 404),
         ("PUT", "/health", 405),

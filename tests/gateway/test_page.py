@@ -48,6 +48,21 @@ async def test_it_draws_what_the_gateway_knows_without_a_complaint(browser: Brow
     assert wrong == []
 
 
+async def test_a_reason_is_told_in_plain_words_beside_its_name(browser: Browser, stack: Stack) -> None:
+    async def missed(route: Route) -> None:
+        answer = await route.fetch()
+        await route.fulfill(json=await answer.json() | {"misses": {"NO_MATCH": 2, "SOMETHING_NEW": 1}})
+
+    page = await browser.new_page()
+    await page.route("**/ui/status.json", missed)
+    await page.goto(f"{stack.gateway.url}/ui")
+
+    known, unknown = page.locator("#misses li").first, page.locator("#misses li").last
+    await expect(known).to_contain_text("NO_MATCH")
+    await expect(known).to_contain_text("the prompt does not begin like what was kept")
+    await expect(unknown.locator("code")).to_have_text("SOMETHING_NEW")
+
+
 async def test_it_fits_a_phone(browser: Browser, stack: Stack) -> None:
     page, _ = await opened(browser, stack, width=360)
     await expect(page.locator("#engines li")).to_have_count(2)

@@ -67,6 +67,7 @@ class App:
             "/health": {"GET": self._health},
             "/metrics": {"GET": self._metrics},
             _CONVERSATIONS: {"DELETE": self._end_conversation},
+            "/": {"GET": self._to_page},
             **page.routes,
         }
 
@@ -120,6 +121,9 @@ class App:
         if not self._plane.directory.models():
             raise unavailable("no healthy decode engine is known")
         _send(reply, HTTPStatus.OK, {"status": "ok"})
+
+    async def _to_page(self, _request: Request, reply: Reply) -> None:
+        reply.send(HTTPStatus.TEMPORARY_REDIRECT, [(b"location", b"/ui")], b"")
 
     async def _metrics(self, _request: Request, reply: Reply) -> None:
         reply.send(HTTPStatus.OK, [(b"content-type", CONTENT_TYPE)], self._plane.metrics.exposition())

@@ -38,6 +38,7 @@ function figures(status) {
   const blocks = status.engines.map((engine) => engine.blocks);
   const shown = [
     ["read from decode, 5 min", share(tokens[0], all)],
+    ["in prefill's cache, 5 min", share(tokens[1], all)],
     ["computed, 5 min", share(tokens[2], all)],
     ["first token, 5 min", median === undefined ? "–" : span(median)],
     ["leases", count(sum(status.engines, "leases"))],
@@ -109,12 +110,29 @@ function ttft({ points, every, keep }) {
   $("ttft").replaceChildren(chart);
 }
 
+// In plain words, the reasons that are seen most; `kvlease explain` says more of each.
+const GLOSSES = {
+  NO_LEASE: "nothing is kept of the conversation: its first turn, or a lease that ended",
+  NO_MATCH: "the prompt does not begin like what was kept",
+  FOUND_LOCALLY: "prefill's own cache had as much",
+  OWN_LEASE: "the engine that prefills keeps it itself",
+  BELOW_THRESHOLD: "too few tokens to be worth a read",
+  LEASE_NOT_FOUND: "the lease went away meanwhile",
+  WAIT_OVER: "registry or router took too long",
+  ROUTER_SILENT: "the router took too long",
+  UNREACHABLE: "the engine could not reach registry or router",
+  NO_SESSION: "the engine has no session with the registry",
+  READ_FAILED: "the read from decode failed",
+  READ_LATE: "the read took too long",
+  NOT_BIDIRECTIONAL: "prefill is not set to read KV back",
+};
+
 function misses(reasons) {
   const rows = Object.entries(reasons).sort((a, b) => b[1] - a[1]);
   const most = rows.length ? rows[0][1] : 1;
   const none = make("li", { class: "none" }, "No turn has missed anything yet.");
   $("misses").replaceChildren(...(rows.length ? rows.map(([reason, n]) =>
-    make("li", {}, make("code", {}, reason), make("div", { class: "bar", "aria-hidden": "true" }, make("span", { style: `width:${(100 * n) / most}%` })), make("output", {}, count(n)))) : [none]));
+    make("li", {}, make("span", {}, make("code", {}, reason), ...(GLOSSES[reason] ? [make("small", {}, GLOSSES[reason])] : [])), make("div", { class: "bar", "aria-hidden": "true" }, make("span", { style: `width:${(100 * n) / most}%` })), make("output", {}, count(n)))) : [none]));
 }
 
 function lease(of, reach) {
