@@ -1,8 +1,9 @@
 """Commands against services that encrypt, and ask who is there."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,22 @@ import pytest
 from structlog.testing import capture_logs
 
 from kvlease.cli.__main__ import main
+from kvlease.cli.simulated_engines import plan
+from kvlease.client.aio import Client
+from kvlease.client.errors import ModelNotFound, NoEngine
+from kvlease.client.types import RouteMode
 from kvlease.gateway import service as gateway
 from kvlease.gateway.settings import Settings as GatewaySettings
+from kvlease.local import model
+from kvlease.local.launch import ControlPlane
 from kvlease.registry import service as registry
 from kvlease.registry.settings import Settings as RegistrySettings
 from kvlease.router import service as router
 from kvlease.router.settings import Settings as RouterSettings
-from kvlease.rpc import Protection, Server
+from kvlease.rpc import Protection, Role, Server
+from kvlease.sim.fleet import Fleet
 from tests.support.background import background
-from tests.support.credentials import certificates, keys_file, security, tls
+from tests.support.credentials import certificates, keys_file, security, tls, token_of
 
 Capture = pytest.CaptureFixture[str]
 Doctor = Callable[..., dict[str, dict[str, Any]]]
@@ -26,6 +34,13 @@ ANY = "127.0.0.1:0"
 CERTIFICATES = certificates()
 CA = ("--ca", str(CERTIFICATES / "ca.pem"))
 OPERATOR = (*CA, "--cert", str(CERTIFICATES / "operator.pem"), "--key", str(CERTIFICATES / "operator.key"))
+
+ENGINE = {
+    "KVLEASE_CA": str(CERTIFICATES / "ca.pem"),
+    "KVLEASE_CERT": str(CERTIFICATES / "engine.pem"),
+    "KVLEASE_KEY": str(CERTIFICATES / "engine.key"),
+}
+FLEET: dict[str, Any] = {"prefill": 1, "decode": 1, "blocks": None, "wait": 2.0, "prefill_prefix_caching": False}
 
 
 @asynccontextmanager
@@ -47,8 +62,22 @@ async def secured(keys: Path) -> AsyncIterator[tuple[str, ...]]:
                 security=security("gateway"),
             )
         ) as serving,
+        Fleet(plan(ControlPlane(leasing.address, routing.address), environment=ENGINE, **FLEET)),
     ):
+        await until_routed(leasing.address, routing.address)
         yield "--registry", leasing.address, "--router", routing.address, "--gateway", serving.url
+
+
+async def until_routed(registry: str, router: str) -> None:
+    """Waits until the router, which looks now and then, has found both engines."""
+    async with Client(registry=registry, router=router, security=security("gateway")) as client:
+        while True:
+            with suppress(ModelNotFound, NoEngine):
+                turn = await client.route(model.NAME)
+                await client.cancel(turn.ticket)
+                if turn.mode is RouteMode.PREFILL_DECODE:
+                    return
+            await asyncio.sleep(0.05)
 
 
 @pytest.fixture(scope="module")
@@ -63,14 +92,14 @@ def doctor(places: tuple[str, ...], capsys: Capture) -> Doctor:
     """Runs `kvlease doctor` with options; gives findings by subject."""
 
     def run(*options: str) -> dict[str, dict[str, Any]]:
-        main(("doctor", "--json", "--no-requests", "--timeout", "3s", *places, *options))
+        main(("doctor", "--json", "--timeout", "3s", *places, *options))
         return {finding["subject"]: finding for finding in json.loads(capsys.readouterr().out)}
 
     return run
 
 
 def test_who_shows_no_certificate_is_told_that_something_listens(doctor: Doctor) -> None:
-    found = doctor(*CA)
+    found = doctor("--no-requests", *CA)
 
     for service in ("registry", "router"):
         assert "something listens" in found[service]["what"]
@@ -78,10 +107,26 @@ def test_who_shows_no_certificate_is_told_that_something_listens(doctor: Doctor)
 
 
 def test_who_shows_no_key_is_told_so_in_one_line(doctor: Doctor) -> None:
-    found = doctor(*OPERATOR)["gateway"]
+    found = doctor("--no-requests", *OPERATOR)["gateway"]
 
     assert found["what"].endswith("but refuses you: 401 Unauthorized")
-    assert "--token-file" in found["advice"]
+    assert "--api-key-file" in found["advice"]
+
+
+def test_an_operator_with_an_api_key_finds_all_well(doctor: Doctor, tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text(token_of(Role.APPLICATION, "a"))
+
+    found = doctor("--tenant", "a", "--api-key-file", str(key), *OPERATOR)
+
+    assert {finding["level"] for finding in found.values()} == {"ok"}
+    assert "which your role may not" in found["router"]["what"]
+
+
+def test_a_key_that_cannot_be_read_is_a_failure(places: tuple[str, ...], capsys: Capture) -> None:
+    assert main(("doctor", *places, "--api-key-file", "/nowhere")) == 1
+
+    assert "the API key cannot be read" in capsys.readouterr().err
 
 
 def test_a_command_tells_what_failed(places: tuple[str, ...], capsys: Capture) -> None:

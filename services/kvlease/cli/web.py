@@ -3,10 +3,12 @@
 import argparse
 import os
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kvlease.cli.command import shown
+from kvlease.client.errors import Malformed
 
 if TYPE_CHECKING:
     import httpx2
@@ -20,19 +22,44 @@ def add_gateway(parser: argparse.ArgumentParser, *, environ: Mapping[str, str] =
     parser.add_argument(
         "--gateway", type=_url, default=url, metavar="URL", help=f"base URL; $KVLEASE_GATEWAY, or {url}"
     )
+    key = "file with the API key to show to the gateway; or $KVLEASE_API_KEY, or the token shown to all"
+    parser.add_argument("--api-key-file", type=Path, metavar="FILE", help=key)
 
 
 def client(args: argparse.Namespace) -> "httpx2.Client":
-    """Makes a client that shows the token and believes the authorities that the arguments name."""
+    """Makes a client that believes the authorities that the arguments name, and shows the key to the gateway alone.
+
+    Raises Malformed for a key that cannot be read, and as `shown`.
+    """
     import httpx2  # noqa: PLC0415 - few commands need it
 
     security = shown(args)
     return httpx2.Client(
         timeout=args.timeout,
         trust_env=False,
-        headers=dict(security.read().metadata),
+        auth=_to(httpx2.URL(args.gateway), _key(args.api_key_file) or dict(security.read().metadata)),
         verify=ssl.create_default_context(cafile=security.ca) if security.ca else True,
     )
+
+
+def _key(file: Path | None, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    try:
+        key = file.read_text().strip() if file else environ.get("KVLEASE_API_KEY", "")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Malformed(f"the API key cannot be read: {error}") from error
+    return {"authorization": f"Bearer {key}"} if key else {}
+
+
+def _to(gateway: "httpx2.URL", headers: Mapping[str, str]) -> "Callable[[httpx2.Request], httpx2.Request]":
+    """Adds *headers* to requests to the gateway: engines, which are asked too, have no business with its keys."""
+
+    def add(request: "httpx2.Request") -> "httpx2.Request":
+        url = request.url
+        if (url.scheme, url.host, url.port) == (gateway.scheme, gateway.host, gateway.port):
+            request.headers.update(headers)
+        return request
+
+    return add
 
 
 def worded(error: Exception) -> str:

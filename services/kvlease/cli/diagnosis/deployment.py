@@ -26,7 +26,8 @@ def services(survey: Survey) -> Iterator[Finding]:
 def _unanswered(service: Service) -> Finding:
     match service.fault:
         case Fault.REFUSED:
-            what, advice = f"answers at {service.address}, but refuses you", CREDENTIALS
+            what = f"answers at {service.address}, but refuses you"
+            advice = "pass --api-key-file (KVLEASE_API_KEY)" if service.name == "gateway" else CREDENTIALS
         case Fault.HANDSHAKE:
             what, advice = f"something listens at {service.address}, but {HANDSHAKE}", ENCRYPTION
         case Fault.SILENT:
@@ -52,6 +53,10 @@ def presence(survey: Survey) -> Iterator[Finding]:
             what = f"{name} has been silent for {length(engine.silent)}"
             yield warn("engines", what, "see whether it runs, and reaches the registry")
     yield ok("engines", f"{sum(engine.healthy for engine in survey.engines)} of {len(survey.engines)} are healthy")
+    if not survey.may_route:
+        yield ok(
+            "router", "was not asked to route, which your role may not: turns through the gateway show whether it does"
+        )
     for model, error in survey.routes.items():
         if error:
             yield fail("router", f"{model} is not routed: {error}", _SAME_REGISTRY)

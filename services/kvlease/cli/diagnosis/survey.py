@@ -71,6 +71,8 @@ class Survey:
     """By engine id, as far as leases tell."""
     routes: Mapping[str, str] = field(default_factory=dict)
     """By model: why the router did not route it."""
+    may_route: bool = True
+    """Whether the caller may ask for that; an operator may not."""
     tickets: tuple[Ticket, ...] = ()
     pace: Pace | None = None
     probes: tuple[Probe, ...] = ()

@@ -62,7 +62,7 @@ class Surveyor:
         models, gateway = self._models()
         advance()
         served = sorted({model for engine in engines if engine.healthy for model in engine.models})
-        routes = {model: self._route(model) for model in served}
+        routes, may_route = self._routes(served)
         advance()
         http = _together(self._page, [engine for engine in engines if engine.healthy])
         advance()
@@ -83,6 +83,7 @@ class Surveyor:
             http=http,
             side_channels=side_channels,
             routes=routes if not router.error else {},
+            may_route=may_route,
             tickets=tuple(tickets),
             pace=pace,
             probes=tuple(probes),
@@ -109,10 +110,19 @@ class Surveyor:
         broken = type(error) is Unavailable or isinstance(error, httpx2.NetworkError | httpx2.ProtocolError)
         return Fault.HANDSHAKE if broken and listens(address, self._places.timeout) else Fault.SILENT
 
+    def _routes(self, models: Sequence[str]) -> tuple[dict[str, str], bool]:
+        """Gives what went wrong, by model, and whether it may be asked at all."""
+        try:
+            return {model: self._route(model) for model in models}, True
+        except PermissionDenied:
+            return {}, False
+
     def _route(self, model: str) -> str:
         try:
             turn = self._client.route(model, timeout=self._places.timeout)
             self._client.cancel(turn.ticket, timeout=self._places.timeout)
+        except PermissionDenied:
+            raise
         except KvleaseError as error:
             return web.worded(error)
         return ""

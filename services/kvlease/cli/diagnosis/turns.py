@@ -55,7 +55,7 @@ def probes(survey: Survey) -> Iterator[Finding]:
             yield fail("trial", f"a conversation with {probe.model} failed: {probe.error}", "see the gateway's log")
             continue
         if probe.first is None or probe.second is None:
-            advice = "is the gateway's router the one at --router?"
+            advice = "is the gateway's router the one at --router, and the API key's tenant the one of --tenant?"
             yield warn("trial", f"the router knows nothing of a conversation with {probe.model}", advice)
             continue
         verdict = judge(probe.second, probe.first, engines)
