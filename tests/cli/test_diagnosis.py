@@ -155,6 +155,24 @@ def test_what_follows_from_a_registry_that_is_down_is_not_told_again() -> None:
     assert [finding.subject for finding in found(Level.FAIL, Survey(services=down))] == ["registry"]
 
 
+@pytest.mark.parametrize(
+    ("more", "cause"),
+    [
+        ({"services": BROKEN}, "router"),
+        ({"engines": (PREFILL, replace(DECODE, retention_budget_blocks=0))}, "budget"),
+        ({"engines": (PREFILL, replace(DECODE, bidirectional=False))}, "flags"),
+        ({"engines": (PREFILL,), "routes": {"m": "no healthy decode engine"}}, "roles"),
+    ],
+)
+def test_what_follows_from_a_cause_that_is_told_is_left_out(more: dict[str, Any], cause: str) -> None:
+    missed = turn(miss_reason="WAIT_OVER")
+    told: dict[str, Any] = {"tickets": (missed,) * 6, "probes": (Probe("m", first=turn(leased=0), second=missed),)}
+
+    found = examine(survey(**told | more))
+
+    assert [finding.subject for finding in found if finding.level is not Level.OK] == [cause]
+
+
 def test_keys_that_differ_are_not_taken_for_a_template() -> None:
     surveyed = survey(replace(PREFILL, digest_key_id="other"), DECODE, probes=(NO_MATCH,))
 

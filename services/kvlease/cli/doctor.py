@@ -29,6 +29,11 @@ CHECKS: tuple[Callable[[Survey], Iterator[Finding]], ...] = (
     turns.probes,
 )
 
+DOWN = {"registry": {"engines"}, "router": {"turns", "trial"}}
+"""What follows, by subject, from a service that gives no answer."""
+EXPLAINED = {"roles": {"router", "turns", "trial"}, "flags": {"turns", "trial"}, "budget": {"turns", "trial"}}
+"""What follows from a failure of a subject."""
+
 
 def add_parser(subparsers: Subparsers) -> None:
     """Adds the subcommand."""
@@ -61,11 +66,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def examine(survey: Survey) -> Sequence[Finding]:
-    """Runs all checks. What follows from a service that is not there is not told again."""
+    """Runs all checks. What only follows from a cause that is told is left out, with its advice."""
     found = [finding for check in CHECKS for finding in check(survey)]
     down = {service.name for service in survey.services if service.error}
-    follows = {"engines"} if "registry" in down else set()
-    return [finding for finding in found if finding.subject not in follows]
+    failed = {finding.subject for finding in found if finding.level is Level.FAIL}
+    follows: set[str] = set().union(
+        *(DOWN.get(name, set()) for name in down), *(EXPLAINED.get(subject, set()) for subject in failed)
+    )
+    return [finding for finding in found if finding.level is Level.OK or finding.subject not in follows]
 
 
 def _survey(args: argparse.Namespace) -> Survey:
