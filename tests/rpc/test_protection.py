@@ -45,14 +45,14 @@ def test_certificates_and_keys_are_taken_from_the_command_line(tmp_path: Path) -
         (("--tls-cert", "a"), "give both"),
         (("--tls-key", "a"), "give both"),
         (("--client-ca", "a"), "needs --tls-cert"),
-        (("--tls-cert", "nowhere", "--tls-key", "nowhere"), "nowhere"),
+        (("--tls-cert", "nowhere", "--tls-key", "nowhere"), "--tls-cert: nowhere: No such file"),
         (
             ("--tls-cert", f"{CERTS}/router.pem", "--tls-key", f"{CERTS}/gateway.key"),
             "gateway.key: KEY_VALUES_MISMATCH",
         ),
         (("--tls-cert", f"{CERTS}/router.key", "--tls-key", f"{CERTS}/router.key"), "router.key: "),
         ((*MUTUAL[:4], "--client-ca", f"{CERTS}/router.key"), "router.key: "),
-        (("--keys", "nowhere"), "nowhere"),
+        (("--keys", "nowhere"), "--keys: nowhere: No such file"),
         (("--keys", f"{CERTS}/ca.pem"), "ca.pem: "),
     ],
 )

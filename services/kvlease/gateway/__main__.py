@@ -19,7 +19,7 @@ from kvlease.gateway.service import create
 from kvlease.gateway.settings import Settings
 from kvlease.rpc import collector, stop_signal, tracing
 from kvlease.rpc.logging import configure
-from kvlease.rpc.options import Help, add_protection, add_security, length, protection, security
+from kvlease.rpc.options import Help, add_protection, add_security, length, protection, readable, security
 
 log = structlog.get_logger()
 
@@ -57,6 +57,7 @@ def settings_from(given: argparse.Namespace) -> Settings:
     values: dict[str, Any] = vars(given)
     limits = {field.name: values[field.name] for field in fields(Limits) if field.name in values}
     kept = {field.name: values[field.name] for field in fields(Settings) if field.name in values}
+    readable(engine_ca=given.engine_ca, engine_key_file=given.engine_key_file)
     if given.engine_key_file:
         kept["engine_key"] = given.engine_key_file.read_text().strip().encode()
     return Settings(**kept, limits=Limits(**limits), protection=protection(given), security=security(given))

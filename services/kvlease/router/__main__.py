@@ -17,7 +17,7 @@ from kvlease.router.service import create
 from kvlease.router.settings import Settings
 from kvlease.rpc import Server, collector, telemetry, tracing
 from kvlease.rpc.logging import LogFormat, configure
-from kvlease.rpc.options import Help, add_metrics, add_protection, add_security, length, protection, security
+from kvlease.rpc.options import Help, add_metrics, add_protection, add_security, length, protection, readable, security
 
 KEY_VARIABLE = "KVLEASE_TICKET_KEY"
 
@@ -59,6 +59,7 @@ def settings_from(given: argparse.Namespace, environment: Mapping[str, str]) -> 
     """Returns the settings. Raises ValueError for what cannot be, OSError for a key file that cannot be read."""
     names = {field.name for field in fields(Settings)} & vars(given).keys()
     values: dict[str, Any] = {name: getattr(given, name) for name in names}
+    readable(ticket_key_file=given.ticket_key_file)
     keys = _keys(given.ticket_key_file, environment)
     if keys:
         values |= {"ticket_key": keys[0], "other_ticket_keys": tuple(keys[1:])}

@@ -28,6 +28,16 @@ def length(text: str) -> float:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
+def readable(**files: Path | None) -> None:
+    """Checks files by the names of their options. Raises ValueError, which names option and file."""
+    for name, file in files.items():
+        try:
+            if file:
+                file.open("rb").close()
+        except OSError as error:
+            raise ValueError(f"--{name.replace('_', '-')}: {file}: {error.strerror}") from error
+
+
 def add_protection(parser: argparse.ArgumentParser, *, http: bool = False) -> None:
     """Adds what a server asks of its callers; one that speaks HTTP knows them by their keys alone."""
     add = parser.add_argument_group("who may call").add_argument
@@ -47,12 +57,13 @@ def add_metrics(parser: argparse.ArgumentParser) -> None:
 
 
 def protection(given: argparse.Namespace) -> Protection:
-    """Returns what is asked of callers. Raises ValueError for what makes no sense, and OSError for missing files."""
+    """Returns what is asked of callers. Raises ValueError for what makes no sense, missing files included."""
     client_ca: Path | None = getattr(given, "client_ca", None)
     if (given.tls_cert is None) != (given.tls_key is None):
         raise ValueError("--tls-cert and --tls-key belong together: give both")
     if client_ca and not given.tls_cert:
         raise ValueError("--client-ca needs --tls-cert: certificates are shown only where all is encrypted")
+    readable(tls_cert=given.tls_cert, tls_key=given.tls_key, client_ca=client_ca, keys=given.keys)
     found = Protection(
         tls=Tls(cert=given.tls_cert, key=given.tls_key, client_ca=client_ca) if given.tls_cert else None,
         keys_file=given.keys,
@@ -78,6 +89,7 @@ def security(given: argparse.Namespace, environment: Mapping[str, str] = os.envi
 
     Raises ValueError for what makes no sense, and OSError for files that cannot be read.
     """
+    readable(ca=given.ca, cert=given.cert, key=given.key, token_file=given.token_file)
     options = {"CA": given.ca, "CERT": given.cert, "KEY": given.key, "TOKEN_FILE": given.token_file}
     told = {**environment, **{f"KVLEASE_{name}": str(value) for name, value in options.items() if value}}
     if told.get("KVLEASE_CA") and not told.get("KVLEASE_CERT") and getattr(given, "tls_cert", None):
