@@ -154,6 +154,9 @@ class Registry(FakeServer):
         self._check(request.credential)
         return registry_pb2.FinishClaimResponse()
 
+    def _EndTurn(self, _: Any) -> registry_pb2.EndTurnResponse:  # noqa: N802
+        return registry_pb2.EndTurnResponse()
+
 
 class Router(FakeServer):
     """Proves every ticket that says so in its signature."""

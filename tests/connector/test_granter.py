@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from kvlease.client import errors
-from kvlease.v1.lease_pb2 import LeaseKind
-from kvlease.v1.registry_pb2 import GrantLeaseRequest
+from kvlease.v1.lease_pb2 import ConversationKey, LeaseKind
+from kvlease.v1.registry_pb2 import TURN_OUTCOME_NOTHING_KEPT, GrantLeaseRequest
 from kvlease.v1.router_pb2 import Leg
 from tests.connector.grants import grant
 from tests.connector.linked import Linked
@@ -130,6 +130,39 @@ def test_a_lease_whose_request_cannot_be_completed_does_not_keep_its_blocks(link
 
     engine.until(lambda: engine.owner.waiting)
     assert registry.asked("GrantLease") == []
+
+
+@pytest.mark.parametrize("refusal", [errors.BudgetExhausted("full"), errors.TurnOver("over")])
+def test_nobody_waits_for_a_lease_that_was_refused_before_its_turn_was_completed(
+    link: Link, registry: Registry, refusal: errors.KvleaseError
+) -> None:
+    engine = link().start()
+    registry.refuse("GrantLease", refusal)
+
+    keep(engine)
+
+    assert registry.wait_for("EndTurn", 1)
+
+
+def test_the_registry_is_told_that_decode_keeps_nothing_of_a_turn(link: Link, registry: Registry) -> None:
+    chat = ConversationKey(tenant="t", conversation_id="c")
+
+    link().start().link.keep_nothing("ticket", chat)
+
+    assert registry.wait_for("EndTurn", 1)
+    (told,) = registry.asked("EndTurn")
+    assert (told.ticket_id, told.conversation, told.outcome) == ("ticket", chat, TURN_OUTCOME_NOTHING_KEPT)
+    assert told.decode.engine_id
+
+
+def test_a_registry_that_does_not_know_of_it_harms_nothing(link: Link, registry: Registry) -> None:
+    engine = link().start()
+    registry.refuse("EndTurn", errors.Malformed("outcome"))
+
+    engine.link.keep_nothing("ticket", ConversationKey(tenant="t", conversation_id="c"))
+    keep(engine)
+
+    engine.until(lambda: registry.leases)
 
 
 # -- what the router is told -----------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from kvlease.connector.owner import Owner
 from kvlease.connector.retention import Retention
 from kvlease.connector.settings import Settings
 from kvlease.connector.turn import Answer
-from kvlease.v1.lease_pb2 import EngineRef, Lease, LeaseKind, StopReason
+from kvlease.v1.lease_pb2 import ConversationKey, EngineRef, Lease, LeaseKind, StopReason
 from kvlease.v1.registry_pb2 import GrantLeaseRequest
 from kvlease.v1.router_pb2 import TicketTerms
 from tests.connector.pools import Pool
@@ -33,6 +33,7 @@ class Link:
     grants: list[GrantLeaseRequest] = field(default_factory=list)
     published: list[str] = field(default_factory=list)
     forgone: list[tuple[str, str]] = field(default_factory=list)
+    kept_nothing: list[tuple[str, str]] = field(default_factory=list)
 
     def grant(self, request: GrantLeaseRequest, fill: Callable[[GrantLeaseRequest], None], ticket: str) -> None:
         assert ticket.startswith("kvt1.")
@@ -45,6 +46,9 @@ class Link:
 
     def forgo(self, ticket: str, tenant: str) -> None:
         self.forgone.append((ticket, tenant))
+
+    def keep_nothing(self, ticket_id: str, conversation: ConversationKey) -> None:
+        self.kept_nothing.append((ticket_id, conversation.conversation_id))
 
 
 class Farm:
@@ -209,12 +213,42 @@ def test_decode_does_not_wait_for_prefill_that_could_not_be_leased(farm: Farm, e
     assert tenant == "t"
 
 
-def test_nobody_waits_for_what_decode_keeps() -> None:
-    farm = Farm(DECODE, connected=False)
+ONE_WAY = Settings.of({"bidirectional_kv_xfer": False}, {})
 
-    farm.reap(answered())
 
-    assert farm.link.forgone == []
+@pytest.mark.parametrize(
+    ("settings", "request_", "ending"),
+    [
+        (SETTINGS, answered(60, 4), Ending.STOPPED),
+        (ONE_WAY, answered(), Ending.STOPPED),
+        (SETTINGS, answered(output=0), Ending.ABORTED),
+    ],
+    ids=["too short", "not bidirectional", "no answer"],
+)
+def test_the_next_turn_does_not_wait_for_what_decode_does_not_keep(
+    settings: Settings, request_: Request, ending: Ending
+) -> None:
+    farm = Farm(DECODE, settings)
+
+    assert farm.reap(request_, ending=ending) is None
+
+    assert (farm.link.kept_nothing, farm.link.forgone) == ([("ticket", "c")], [])
+
+
+def test_nothing_is_told_of_a_turn_without_a_conversation() -> None:
+    farm = Farm(DECODE)
+
+    farm.reap(answered(), terms(conversation=""))
+
+    assert (farm.link.kept_nothing, farm.link.forgone) == ([], [])
+
+
+def test_of_what_decode_keeps_it_is_not_told_that_it_keeps_nothing() -> None:
+    farm = Farm(DECODE)
+
+    assert farm.reap(answered()) is not None
+
+    assert farm.link.kept_nothing == []
 
 
 def test_the_shortest_prompt_is_kept_for_decode() -> None:

@@ -10,6 +10,7 @@ from kvlease.registry.turns import TurnOutcome
 from tests.registry.world import CHAT, World
 
 COMPLETED, CANCELLED, FAILED = TurnOutcome.COMPLETED, TurnOutcome.CANCELLED, TurnOutcome.PREFILL_FAILED
+NOTHING_KEPT = TurnOutcome.NOTHING_KEPT
 
 
 class TurnContract:
@@ -89,6 +90,49 @@ class TurnContract:
 
         with pytest.raises(NoLease):
             await waiting
+
+    async def test_nobody_waits_for_a_turn_of_which_decode_keeps_nothing(self, world: World) -> None:
+        hand, reader = await world.engine(), await world.engine("p0")
+        await world.end_turn("t1", COMPLETED, by=hand)
+        waiting = asyncio.ensure_future(reader.claim("abcdefgh", wait=1.0))
+        await world.settle()
+
+        for _ in range(2):
+            await world.end_turn("t1", NOTHING_KEPT, by=hand)
+
+        with pytest.raises(NoLease):
+            await waiting
+
+    async def test_no_grant_is_due_of_a_turn_of_which_decode_kept_nothing_before_it_was_completed(
+        self, world: World
+    ) -> None:
+        hand, reader = await world.engine(), await world.engine("p0")
+        await world.end_turn("t1", NOTHING_KEPT, by=hand)
+
+        await world.end_turn("t1", COMPLETED, by=hand)
+
+        with pytest.raises(NoLease):
+            await reader.claim("abcdefgh", wait=60.0)
+
+    async def test_the_grant_of_another_turn_stays_due(self, world: World) -> None:
+        hand, reader = await world.engine(), await world.engine("p0")
+        await world.end_turn("t2", COMPLETED, by=hand)
+        await world.end_turn("t1", NOTHING_KEPT, by=hand)
+        waiting = asyncio.ensure_future(reader.claim("abcdefgh", wait=1.0))
+        await world.settle()
+
+        await hand.grant("l2", "abcdefgh", ticket_id="t2")
+
+        assert (await waiting).lease.terms.lease_id == "l2"
+
+    async def test_what_another_answer_of_a_turn_needs_outlives_one_that_kept_nothing(self, world: World) -> None:
+        hand, prefill = await world.engine(), await world.engine("p0")
+        await prefill.grant_prefill("p1", "t1")
+
+        await world.end_turn("t1", NOTHING_KEPT, by=hand)
+
+        assert (await hand.claim_prefill("t1")).lease.terms.lease_id == "p1"
+        assert (await hand.grant("l1", "abcd", ticket_id="t1")).generation == 1
 
     @pytest.mark.parametrize("granted_first", [True, False])
     async def test_the_turns_lease_lives_by_what_the_application_saw(

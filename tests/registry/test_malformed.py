@@ -115,6 +115,7 @@ CASES = [
     ("EndTurn", turn(conversation=None), "conversation.tenant"),
     ("EndTurn", turn(outcome=None), "outcome"),
     ("EndTurn", turn(stop_reason=9), "stop_reason"),
+    ("EndTurn", turn(outcome=4), "decode.engine_id"),
     ("EndTurn", turn(decode=NO_ENGINE), "decode.incarnation"),
     ("DrainEngine", r.DrainEngineRequest(), "engine_id"),
     ("RevokeLeases", r.RevokeLeasesRequest(), "lease_ids"),

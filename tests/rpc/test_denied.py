@@ -148,6 +148,16 @@ async def test_an_engine_ends_and_revokes_nothing_of_others(world: World) -> Non
     assert (await world.operator.registry.revoke_leases(registry_pb2.RevokeLeasesRequest(engine_id="d0"))).leases == 1
 
 
+async def test_an_engine_ends_no_turn_but_tells_that_it_kept_nothing(world: World) -> None:
+    to, told = world.d0.registry, messages.completed("t")
+    await refused(errors.RoleDenied, to.end_turn(told))
+
+    told.outcome = registry_pb2.TURN_OUTCOME_NOTHING_KEPT
+    told.decode.CopyFrom(messages.engine("d0").ref)
+    await refused(errors.RoleDenied, world.p0.registry.end_turn(told))
+    await to.end_turn(told)
+
+
 async def test_an_engine_that_impersonates_another_is_denied(world: World) -> None:
     turn = await routed(world.a)
     theirs, stolen = turn.decode.engine, registry_pb2.SessionCredential(session_id=world.decode.session_id)

@@ -48,8 +48,8 @@ def engine(role: str = "both", *, blocks: int = 512, prefix_caching: bool = True
 class Stack:
     """What runs."""
 
-    def __init__(self, fleet: Fleet, url: str, http: aiohttp.ClientSession) -> None:
-        self.fleet, self.url, self.http = fleet, url, http
+    def __init__(self, fleet: Fleet, url: str, http: aiohttp.ClientSession, router: str) -> None:
+        self.fleet, self.url, self.http, self.router = fleet, url, http, router
 
     def of(self, role: str) -> list[Instance]:
         return [instance for instance in self.fleet.instances if instance.settings.role == role]
@@ -79,24 +79,27 @@ async def running(
     decode: int = 1,
     timing: Timing = QUICK,
     one_way: str = "",
+    wait: float = 2.0,
     spans: Spans = OFF,
     arrange: Callable[[list[Settings]], list[Settings]] = list,
     **more: Any,
 ) -> AsyncIterator[Stack]:
     """Runs so many engines of each role; *more* are settings of every engine. Those of the role *one_way* keep none.
 
+    A claim waits *wait* seconds for a grant that is due.
+
     The services make *spans* of what they do. *arrange* may put engines behind shared addresses.
     """
     told = {"prefix_caching": False} | more
     async with (
-        registry.create(RegistrySettings(rules=Rules(timing=timing))) as leases,
+        registry.create(RegistrySettings(rules=Rules(timing=timing, grant_due=wait))) as leases,
         Server("127.0.0.1:0", [leases], spans=spans) as leasing,
         router.create(RouterSettings(registry=leasing.address, refresh=0.05, wait=2.0)) as routes,
         Server("127.0.0.1:0", [routes], spans=spans) as routing,
     ):
         roles = ["prefill"] * prefill + ["decode"] * decode
         plane = {
-            role: connector(registry=leasing.address, router=routing.address, bidirectional=role != one_way)
+            role: connector(registry=leasing.address, router=routing.address, wait=wait, bidirectional=role != one_way)
             for role in roles
         }
         engines = arrange([engine(role, connector=plane[role], **told) for role in roles])
@@ -105,7 +108,7 @@ async def running(
         )
         async with Fleet(engines) as fleet, gateway.create(settings, spans) as front, aiohttp.ClientSession() as http:
             await until(lambda: all(instance.engine.connector.link.connected for instance in fleet.instances))
-            stack = Stack(fleet, front.url, http)
+            stack = Stack(fleet, front.url, http, routing.address)
             await answers(stack)
             await routes_to(routing.address, prefill=bool(prefill))
             yield stack

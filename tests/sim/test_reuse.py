@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from kvlease.client.aio import Client
 from kvlease.sim import answer, tokens
 from tests.sim.stack import Stack, running, until
 
 SYSTEM = {"role": "system", "content": "You are an engine that pretends. " * 20}
 WORDS = 20
+WAIT = 10.0
 
 
 @pytest.fixture
@@ -53,6 +55,17 @@ async def reuses(talk: Talk) -> bool:
 
 def reads(stack: Stack) -> int:
     return stack.prefill.engine.connector.transfers.counters.reads
+
+
+async def added_waits(stack: Stack, name: str, turns: int) -> list[float]:
+    """Waits until prefill has told of so many turns of a conversation; returns how long each waited in seconds."""
+    async with asyncio.timeout(20), Client(router=stack.router) as client:
+        while True:
+            told = [ticket.report for ticket in await client.list_tickets(conversation_id=name)]
+            waits = [report.added_wait for report in told if report]
+            if len(waits) == turns:
+                return waits
+            await asyncio.sleep(0.05)
 
 
 def nothing_wrong(stack: Stack) -> bool:
@@ -117,6 +130,15 @@ async def test_nothing_is_reused_between_conversations(stack: Stack) -> None:
     await Talk(stack, "one").say("One.")
 
     assert await Talk(stack, "other").say("One.") == 0
+
+
+@pytest.mark.parametrize("one_way", ["", "decode"])
+async def test_a_turn_does_not_wait_for_a_lease_of_one_before_it_that_kept_nothing(one_way: str) -> None:
+    async with running(one_way=one_way, wait=WAIT) as stack:
+        await stack.chat([user("Hi.")], "c", max_tokens=2)
+        await stack.chat([user("Hi."), SYSTEM], "c", max_tokens=2)
+
+        assert max(await added_waits(stack, "c", turns=2)) < WAIT / 2
 
 
 async def test_many_conversations_at_once_do_not_disturb_one_another(stack: Stack) -> None:

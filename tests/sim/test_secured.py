@@ -72,7 +72,7 @@ async def running(keys: Path) -> AsyncIterator[tuple[Stack, Server]]:
         http = aiohttp.ClientSession(headers=headers, connector=aiohttp.TCPConnector(ssl=trust))
         async with Fleet(engines) as fleet, gateway.create(settings) as front, http:
             await until(lambda: all(instance.engine.connector.link.connected for instance in fleet.instances))
-            stack = Stack(fleet, front.url, http)
+            stack = Stack(fleet, front.url, http, routing.address)
             await answers(stack)
             await routes_to(routing.address, security=security("application-a"))
             yield stack, leasing

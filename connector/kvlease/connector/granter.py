@@ -11,8 +11,8 @@ from kvlease.client.engine import EngineRegistryClient, EngineRouterClient
 from kvlease.connector.clock import Clock
 from kvlease.connector.owner import Owner
 from kvlease.connector.session import Session, seconds
-from kvlease.v1.lease_pb2 import EngineRef, LeaseKind, PrefillReport
-from kvlease.v1.registry_pb2 import GrantLeaseRequest, ReleaseLeaseRequest
+from kvlease.v1.lease_pb2 import ConversationKey, EngineRef, LeaseKind, PrefillReport
+from kvlease.v1.registry_pb2 import EndTurnRequest, GrantLeaseRequest, ReleaseLeaseRequest, TurnOutcome
 from kvlease.v1.router_pb2 import CancelTicketRequest, Leg, PublishPrefillRequest
 
 log = structlog.get_logger()
@@ -42,11 +42,14 @@ class Granter:
     async def grant(self, request: GrantLeaseRequest, fill: Callable[[GrantLeaseRequest], None], ticket: str) -> None:
         """Completes the request with *fill*, then asks until the registry grants or refuses.
 
-        Gives up when the owner's fail-safe has let the blocks go. Decode does not wait for a prefill without a lease.
+        Gives up when the owner's fail-safe has let the blocks go. Nobody then waits for a lease that does not come.
         """
-        granted = await self._granted(request, fill)
-        if not granted and request.kind == LeaseKind.LEASE_KIND_PREFILL:
+        if await self._granted(request, fill):
+            return
+        if request.kind == LeaseKind.LEASE_KIND_PREFILL:
             await self.forgo(ticket, request.conversation.tenant)
+        else:
+            await self.keep_nothing(request.ticket_id, request.conversation)
 
     async def _granted(self, request: GrantLeaseRequest, fill: Callable[[GrantLeaseRequest], None]) -> bool:
         lease_id = request.lease_id
@@ -89,6 +92,13 @@ class Granter:
                 return
             else:
                 return
+
+    async def keep_nothing(self, ticket_id: str, conversation: ConversationKey) -> None:
+        """Tells that decode grants nothing for this turn; tried once, for if it is lost claims but wait a little."""
+        outcome = TurnOutcome.TURN_OUTCOME_NOTHING_KEPT
+        request = EndTurnRequest(ticket_id=ticket_id, conversation=conversation, outcome=outcome, decode=self._engine)
+        with contextlib.suppress(errors.KvleaseError):
+            await self._registry.end_turn(request)
 
     def _let_go(self, lease_id: str, why: str) -> None:
         self._owner.over(lease_id, why)

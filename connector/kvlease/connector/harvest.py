@@ -87,10 +87,13 @@ class Harvest:
                 self._link.publish(turn.ticket, grant)
 
     def forgo(self, turn: Turn) -> None:
-        """Keeps nothing of a turn; decode need not wait, if it waits for its prefill."""
-        if turn.keeps == LeaseKind.LEASE_KIND_PREFILL:
-            with carrying(turn.trace):
-                self._link.forgo(turn.ticket, turn.terms.conversation.tenant)
+        """Keeps nothing of a turn; nobody need wait for it: decode for its prefill, nor the next turn for decode."""
+        conversation = turn.terms.conversation
+        with carrying(turn.trace):
+            if turn.keeps == LeaseKind.LEASE_KIND_PREFILL:
+                self._link.forgo(turn.ticket, conversation.tenant)
+            elif conversation.conversation_id:
+                self._link.keep_nothing(turn.terms.ticket_id, conversation)
 
     def _worth(self, turn: Turn, request: Any, ending: Ending) -> int:
         """Returns the tokens whose KV is to be leased: all whose KV is there for certain; 0: none.

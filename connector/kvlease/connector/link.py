@@ -23,6 +23,7 @@ from kvlease.connector.owner import Owner
 from kvlease.connector.reader import Reader
 from kvlease.connector.session import Session
 from kvlease.connector.turn import Turn
+from kvlease.v1.lease_pb2 import ConversationKey
 from kvlease.v1.registry_pb2 import Engine, EngineLoad, GrantLeaseRequest, ReadOutcome
 
 log = structlog.get_logger()
@@ -98,6 +99,10 @@ class Link:
     def forgo(self, ticket: str, tenant: str) -> None:
         """Lets decode know that there will be no PREFILL lease for this ticket's turn."""
         self._hand_over(self._granter.forgo(ticket, tenant))
+
+    def keep_nothing(self, ticket_id: str, conversation: ConversationKey) -> None:
+        """Lets claims of the next turn know that there will be no DECODE lease for this one."""
+        self._hand_over(self._granter.keep_nothing(ticket_id, conversation))
 
     def publish(self, ticket: str, request: GrantLeaseRequest) -> None:
         """Tells the router of a PREFILL lease and its report."""

@@ -181,6 +181,8 @@ class _TurnOutcomeEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._En
     """Prefill failed: decode need not wait for it, the turn goes on."""
     TURN_OUTCOME_CANCELLED: _TurnOutcome.ValueType  # 3
     """The turn is over without an answer."""
+    TURN_OUTCOME_NOTHING_KEPT: _TurnOutcome.ValueType  # 4
+    """Decode grants nothing for it: no grant is due, now or once it is completed. Told by decode itself."""
 
 class TurnOutcome(_TurnOutcome, metaclass=_TurnOutcomeEnumTypeWrapper):
     """How a turn ended."""
@@ -193,6 +195,8 @@ TURN_OUTCOME_PREFILL_FAILED: TurnOutcome.ValueType  # 2
 """Prefill failed: decode need not wait for it, the turn goes on."""
 TURN_OUTCOME_CANCELLED: TurnOutcome.ValueType  # 3
 """The turn is over without an answer."""
+TURN_OUTCOME_NOTHING_KEPT: TurnOutcome.ValueType  # 4
+"""Decode grants nothing for it: no grant is due, now or once it is completed. Told by decode itself."""
 Global___TurnOutcome: typing_extensions.TypeAlias = TurnOutcome
 
 class _LeaseView:
@@ -1291,7 +1295,7 @@ class EndTurnRequest(google.protobuf.message.Message):
 
     @property
     def decode(self) -> kvlease.v1.lease_pb2.EngineRef:
-        """The decode engine, from which a grant is due."""
+        """The decode engine, from which a grant is due, or with NOTHING_KEPT none."""
 
     def __init__(
         self,

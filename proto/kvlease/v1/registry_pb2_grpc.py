@@ -246,8 +246,8 @@ class RegistryServiceServicer(object):
 
     def EndTurn(self, request, context):
         """Tells how a turn went: completed (its grant is due, if it has not come), prefill failed, or cancelled.
-        Answers what is known of it. Idempotent. Called by routers.
-        INVALID_ARGUMENT: no ticket id.
+        Answers what is known of it. Idempotent. Called by routers; by decode's engine for NOTHING_KEPT alone.
+        INVALID_ARGUMENT: no ticket id. PERMISSION_DENIED: an engine tells another outcome, or of another engine.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -589,8 +589,8 @@ class RegistryServiceStub(typing.Generic[_RegistryServiceOpenSessionType, _Regis
 
     EndTurn: _RegistryServiceEndTurnType
     """Tells how a turn went: completed (its grant is due, if it has not come), prefill failed, or cancelled.
-    Answers what is known of it. Idempotent. Called by routers.
-    INVALID_ARGUMENT: no ticket id.
+    Answers what is known of it. Idempotent. Called by routers; by decode's engine for NOTHING_KEPT alone.
+    INVALID_ARGUMENT: no ticket id. PERMISSION_DENIED: an engine tells another outcome, or of another engine.
     """
 
     RevokeLeases: _RegistryServiceRevokeLeasesType
@@ -843,8 +843,8 @@ class RegistryServiceServicer(metaclass=abc.ABCMeta):
         context: _ServicerContext,
     ) -> typing.Union[kvlease.v1.registry_pb2.EndTurnResponse, collections.abc.Awaitable[kvlease.v1.registry_pb2.EndTurnResponse]]:
         """Tells how a turn went: completed (its grant is due, if it has not come), prefill failed, or cancelled.
-        Answers what is known of it. Idempotent. Called by routers.
-        INVALID_ARGUMENT: no ticket id.
+        Answers what is known of it. Idempotent. Called by routers; by decode's engine for NOTHING_KEPT alone.
+        INVALID_ARGUMENT: no ticket id. PERMISSION_DENIED: an engine tells another outcome, or of another engine.
         """
 
     @abc.abstractmethod

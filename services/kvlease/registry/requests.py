@@ -158,7 +158,8 @@ def turn_end(request: registry_pb2.EndTurnRequest) -> TurnEnd:
     key = parts.conversation_key(checks, request.conversation, "conversation", kept=False)
     outcome = checks.one_of(request.outcome, tuple(TurnOutcome), "outcome")
     stop_reason = checks.one_of(request.stop_reason, tuple(StopReason), "stop_reason")
-    decode = parts.engine_ref(checks, request.decode, "decode") if request.HasField("decode") else None
+    named = request.HasField("decode") or outcome == TurnOutcome.NOTHING_KEPT
+    decode = parts.engine_ref(checks, request.decode, "decode") if named else None
     checks.done()
     return TurnEnd(request.ticket_id, key, TurnOutcome(outcome), StopReason(stop_reason), decode)
 

@@ -10,7 +10,8 @@ import structlog
 from kvlease.registry import answers, requests
 from kvlease.registry.rules import Timing
 from kvlease.registry.store import Store
-from kvlease.rpc import caller
+from kvlease.registry.turns import TurnOutcome
+from kvlease.rpc import Role, RoleDenied, caller
 from kvlease.v1 import lease_pb2, registry_pb2, registry_pb2_grpc
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -112,8 +113,13 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
         log.debug("claim finished", lease=lease_id, outcome=outcome, tokens=request.tokens, bytes=request.bytes)
         return registry_pb2.FinishClaimResponse()
 
-    async def EndTurn(self, request: registry_pb2.EndTurnRequest, _context: Context) -> registry_pb2.EndTurnResponse:
-        report = await self._store.end_turn(requests.turn_end(request))
+    async def EndTurn(self, request: registry_pb2.EndTurnRequest, context: Context) -> registry_pb2.EndTurnResponse:
+        end = requests.turn_end(request)
+        if end.outcome is TurnOutcome.NOTHING_KEPT:
+            caller(context).speak_for(request.decode.engine_id)
+        elif Role.ROUTER not in caller(context).roles:
+            raise RoleDenied([Role.ROUTER])
+        report = await self._store.end_turn(end)
         if report is None:
             return registry_pb2.EndTurnResponse()
         return registry_pb2.EndTurnResponse(report=lease_pb2.PrefillReport.FromString(report))

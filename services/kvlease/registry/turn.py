@@ -13,6 +13,8 @@ class Turn:
     completed: bool = False
     cancelled: bool = False
     prefill_failed: bool = False
+    nothing_kept: bool = False
+    """Whether decode told that it grants nothing."""
     stop_reason: StopReason = StopReason.UNKNOWN
     report: bytes | None = None
     """How prefill came by its KV, as it was told."""

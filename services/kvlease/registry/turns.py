@@ -1,4 +1,4 @@
-"""Ends of turns: what routers tell, so that nobody waits for what will not come, and waits for what will."""
+"""Ends of turns: what routers and decode tell, so that nobody waits for what will not come, and waits for what will."""
 
 import enum
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ class TurnOutcome(enum.IntEnum):
     COMPLETED = 1
     PREFILL_FAILED = 2
     CANCELLED = 3
+    NOTHING_KEPT = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +32,17 @@ class TurnEnd:
 def end_turn(ledger: Ledger, end: TurnEnd) -> bytes | None:
     """Takes note of it; returns how prefill came by its KV, if that was told.
 
-    The turn's PREFILL lease is needed no more, whatever the outcome. DECODE leases that were granted before a turn was
-    cancelled stay: their KV is good, and what they superseded is gone.
+    The turn's PREFILL lease is needed no more, unless decode tells only that it kept nothing: another answer of the
+    turn may still read. DECODE leases that were granted before a turn was cancelled stay: their KV is good, and what
+    they superseded is gone.
     """
     turn = ledger.turn(end.ticket_id)
     match end.outcome:
+        case TurnOutcome.NOTHING_KEPT:
+            turn.nothing_kept = True
+            ledger.not_due(end.conversation, end.ticket_id)
+            ledger.touched.append(("turn", end.ticket_id))
+            return turn.report
         case TurnOutcome.COMPLETED:
             _complete(ledger, turn, end)
         case TurnOutcome.PREFILL_FAILED:
@@ -59,7 +66,7 @@ def _complete(ledger: Ledger, turn: Turn, end: TurnEnd) -> None:
     turn.stop_reason = end.stop_reason or turn.stop_reason
     for lease in [ledger.leases[key] for key in turn.decode if key in ledger.leases]:
         renewals.reconsider(ledger, lease, turn.stop_reason or lease.stop_reason)
-    if end.conversation.conversation_id and end.decode and not turn.decode:
+    if end.conversation.conversation_id and end.decode and not (turn.decode or turn.nothing_kept):
         _mark_due(ledger, end, end.decode)
 
 

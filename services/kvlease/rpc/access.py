@@ -24,7 +24,7 @@ ACCESS: Mapping[str, frozenset[Role]] = MappingProxyType(
         REGISTRY + "ClaimLease": _ENGINE,
         REGISTRY + "RenewClaim": _ENGINE,
         REGISTRY + "FinishClaim": _ENGINE,
-        REGISTRY + "EndTurn": frozenset({Role.ROUTER}),
+        REGISTRY + "EndTurn": _ENGINE | {Role.ROUTER},  # engines: only that they kept nothing
         REGISTRY + "RenewLeases": _FRONT,
         REGISTRY + "EndConversation": _READERS,
         REGISTRY + "RevokeLeases": frozenset({Role.OPERATOR}),

@@ -7,6 +7,7 @@ from typing import Any
 from kvlease.connector.claim import Claim
 from kvlease.connector.owner import Owner
 from kvlease.connector.turn import Answer, Turn
+from kvlease.v1.lease_pb2 import ConversationKey
 from kvlease.v1.registry_pb2 import Engine, EngineLoad, FreeOrder, GrantLeaseRequest, Order, ReadOutcome
 
 HOLD = 12.0
@@ -36,6 +37,7 @@ class FakeLink:
         self.grants: list[GrantLeaseRequest] = []
         self.published: list[str] = []
         self.forgone: list[str] = []
+        self.kept_nothing: list[str] = []
         self.reclaimed: list[int] = []
         self.freed: list[str] = []
         self.looks: list[float] = []
@@ -77,6 +79,9 @@ class FakeLink:
 
     def forgo(self, ticket: str, _tenant: str) -> None:
         self.forgone.append(ticket)
+
+    def keep_nothing(self, ticket_id: str, _conversation: ConversationKey) -> None:
+        self.kept_nothing.append(ticket_id)
 
     def order_free(self, *grants: GrantLeaseRequest) -> None:
         """The registry's next heartbeat answer orders the blocks of *grants* free."""

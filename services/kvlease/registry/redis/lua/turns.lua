@@ -1,6 +1,6 @@
 -- Ends of turns: as in turns.py.
 
-local COMPLETED, PREFILL_FAILED, CANCELLED = 1, 2, 3
+local COMPLETED, PREFILL_FAILED, CANCELLED, NOTHING_KEPT = 1, 2, 3, 4
 local turning = {}
 
 local function mark_due(ending, chat)
@@ -24,12 +24,19 @@ local function complete(turn, ending, chat)
       renewals.extend(lease)
     end
   end
-  if ending.conversation_id ~= '' and ending.decode and #turn.decode == 0 then mark_due(ending, chat) end
+  local settled = #turn.decode > 0 or turn.nothing_kept
+  if ending.conversation_id ~= '' and ending.decode and not settled then mark_due(ending, chat) end
 end
 
 -- Gives how prefill came by its KV, if that was told.
 function turning.end_turn(ending)
   local turn, chat = ledger.turn(ending.ticket_id), ledger.chat(ending.tenant, ending.conversation_id)
+  if ending.outcome == NOTHING_KEPT then
+    turn.nothing_kept = true
+    ledger.not_due(chat, ending.ticket_id)
+    ledger.touch('turn', ending.ticket_id)
+    return turn.report
+  end
   if ending.outcome == COMPLETED then
     complete(turn, ending, chat)
   elseif ending.outcome == PREFILL_FAILED then
