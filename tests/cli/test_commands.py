@@ -179,13 +179,23 @@ def test_a_malformed_request_names_its_field(run: Run, capsys: Capture) -> None:
     assert "conversation_id" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [(), ("nonsense",), ("leases", "--kind", "other"), ("end",)])
+@pytest.mark.parametrize(
+    "words", [(), ("nonsense",), ("leases", "--kind", "other"), ("end",), ("tickets", "--missed", "foo")]
+)
 def test_wrong_usage_is_2(words: tuple[str, ...], capsys: Capture) -> None:
     with pytest.raises(SystemExit) as left:
         main(words)
 
     assert left.value.code == 2
     assert "usage" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("address", ["registry", "[::1]", "10.0.0.1:7440,10.0.0.2"])
+def test_an_address_without_a_port_is_refused(address: str, capsys: Capture) -> None:
+    with pytest.raises(SystemExit):
+        main(("engines", "--registry", address))
+
+    assert "write HOST:PORT" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["engines", "leases", "tickets", "end", "watch"])

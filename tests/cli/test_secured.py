@@ -141,3 +141,10 @@ def test_a_command_blames_the_service_that_is_not_there(places: tuple[str, ...],
     told = capsys.readouterr().err
     assert "no router answers at 127.0.0.1:1" in told
     assert "registry" not in told
+
+
+def test_only_an_engine_that_there_is_can_be_released(places: tuple[str, ...], capsys: Capture) -> None:
+    assert main(("release", "prefill-0", *places[:2], *OPERATOR)) == 0
+    assert main(("release", "nope", *places[:2], *OPERATOR)) == 1
+
+    assert "no such engine: nope" in capsys.readouterr().err

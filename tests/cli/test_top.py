@@ -42,7 +42,7 @@ def test_what_is_out_of_reach_is_said(run: Run, capsys: Capture) -> None:
     nowhere = "127.0.0.1:1"
     places = ("--gateway", f"http://{nowhere}", "--registry", nowhere, "--router", nowhere)
 
-    assert run("top", *places, "--timeout", "200ms") == 0
+    assert run("top", *places, "--timeout", "200ms") == 1
 
     said = capsys.readouterr().out
     assert "no figures from http://127.0.0.1:1/metrics" in said

@@ -11,6 +11,7 @@ from kvlease.client.security import Security, Shown
 DEFAULT_REGISTRY = "127.0.0.1:7440"
 DEFAULT_ROUTER = "127.0.0.1:7441"
 WATCH_TIMEOUT = 3600.0
+SCHEMES = ("dns:", "ipv4:", "ipv6:", "unix:", "unix-abstract:", "vsock:", "xds:")
 TENANT_KEY = "x-kvlease-tenant"
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # a handle of a million tokens at block size 16 fits many times
 
@@ -42,7 +43,7 @@ def target(address: str) -> str:
     """
     if not address:
         raise Malformed("no address was given: pass host:port", violations={"address": "empty"})
-    if address.startswith(("dns:", "ipv4:", "ipv6:", "unix:", "unix-abstract:", "vsock:", "xds:")):
+    if address.startswith(SCHEMES):
         return address
     if "," in address:
         return ("ipv6:" if address.startswith("[") else "ipv4:") + address

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, TypeAlias
 
 from kvlease.cli.knocking import listens
-from kvlease.client.channel import DEFAULT_REGISTRY, DEFAULT_ROUTER
+from kvlease.client.channel import DEFAULT_REGISTRY, DEFAULT_ROUTER, SCHEMES
 from kvlease.client.errors import DeadlineExceeded, KvleaseError, Malformed, Unauthenticated, Unavailable, Unimplemented
 from kvlease.client.lengths import written
 from kvlease.client.security import Security
@@ -50,12 +50,20 @@ def add_connection(parser: argparse.ArgumentParser, *servers: str, environ: Mapp
     for server in servers:
         variable = f"KVLEASE_{server.upper()}"
         default = environ.get(variable) or _DEFAULTS[server]
-        parser.add_argument(f"--{server}", default=default, metavar="HOST:PORT", help=f"${variable}, or {default}")
+        told = f"${variable}, or {default}"
+        parser.add_argument(f"--{server}", type=_address, default=default, metavar="HOST:PORT", help=told)
     parser.add_argument("--tenant", default=environ.get("KVLEASE_TENANT", ""), help="$KVLEASE_TENANT, or the default")
     parser.add_argument("--timeout", type=length, default=TIMEOUT, metavar="TIME", help=f"default {written(TIMEOUT)}")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_security(parser)
     parser.set_defaults(servers=servers)
+
+
+def _address(text: str) -> str:
+    """Refuses what gRPC would take for port 443 of a host."""
+    if not text.startswith(SCHEMES) and not all(part.rpartition(":")[2].isdecimal() for part in text.split(",")):
+        raise argparse.ArgumentTypeError(f"{text!r} has no port: write HOST:PORT")
+    return text
 
 
 def connect(args: argparse.Namespace) -> Client:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from kvlease.cli.command import OK, Subparsers, add_connection, connect
 from kvlease.cli.command import add_parser as add
 from kvlease.cli.output import length, print_json, print_table
+from kvlease.cli.verdict import REASONS
 from kvlease.client.types import Ticket, TicketState
 
 MOST = 1000  # that a router lists at once
@@ -41,9 +42,16 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--conversation", default="", metavar="ID", help="only those of this conversation")
     parser.add_argument("--model", default="", help="only those of this model")
     parser.add_argument("--state", type=TicketState, choices=STATES, help="only those in this state")
-    parser.add_argument("--missed", nargs="?", const="", metavar="REASON", help="only those that missed, for a reason")
+    missed = "only those that missed, for a reason"
+    parser.add_argument("--missed", nargs="?", const="", type=_reason, metavar="REASON", help=missed)
     parser.add_argument("--limit", type=int, default=20, metavar="N", help="at most so many (default 20)")
     add_connection(parser, "router")
+
+
+def _reason(text: str) -> str:
+    if text and text not in REASONS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no reason: write one of {', '.join(REASONS)}")
+    return text
 
 
 def run(args: argparse.Namespace) -> int:

@@ -4,10 +4,10 @@ import argparse
 import sys
 import time
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from kvlease.cli import web
-from kvlease.cli.command import OK, Subparsers, add_connection, advise, connect
+from kvlease.cli.command import FAILED, OK, Subparsers, add_connection, advise, connect
 from kvlease.cli.command import add_parser as add
 from kvlease.cli.output import print_json
 from kvlease.cli.traffic import Counters, Traffic, between, of_tickets
@@ -39,16 +39,20 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Shows frames until it is interrupted. What is out of reach is said in the frame, and tried again."""
+    """Shows frames until it is interrupted. What is out of reach is said in the frame, and tried again.
+
+    Gives 1 for a single look at which nothing was in reach.
+    """
     with connect(args) as client, web.client(args) as http:
         look = Look(args, client, http)
-        if args.json:
-            print_json(look())
-        elif args.once or not sys.stdout.isatty():
-            _print(look(), args)
-        else:
+        if sys.stdout.isatty() and not (args.once or args.json):
             _follow(look, args)
-    return OK
+        glance = look()
+        if args.json:
+            print_json(glance)
+        else:
+            _print(glance, args)
+    return FAILED if glance.engines_error and glance.traffic is None else OK
 
 
 class Look:
@@ -108,7 +112,7 @@ def _print(glance: "Glance", args: argparse.Namespace) -> None:
     Console(width=width).print(frame(glance, title=_title(args)))
 
 
-def _follow(look: Look, args: argparse.Namespace) -> None:
+def _follow(look: Look, args: argparse.Namespace) -> NoReturn:
     from rich.live import Live  # noqa: PLC0415 - only people need it
 
     from kvlease.cli.screen import frame  # noqa: PLC0415
