@@ -152,11 +152,12 @@ def test_what_cannot_be_is_refused(options: tuple[str, ...], told: str, tmp_path
     assert told in ended.stderr
 
 
-def test_an_address_that_is_taken_is_a_failure(tmp_path: Path) -> None:
+@pytest.mark.parametrize("option", ["--registry", "--gateway"])
+def test_an_address_that_is_taken_is_a_failure_that_says_what_to_do(option: str, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
 
-        ended = up(*ANYWHERE, "--registry", address, "--logs", str(tmp_path))
+        ended = up(*ANYWHERE, option, address, "--logs", str(tmp_path))
 
     assert ended.returncode == 1
-    assert f"cannot listen on {address}" in ended.stderr
+    assert f"{address} is in use: is another kvlease running? {option} chooses another" in ended.stderr

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kvlease.cli.command import FAILED, OK, Subparsers
 from kvlease.cli.command import add_parser as add
+from kvlease.cli.knocking import listens
 from kvlease.cli.telling import Telling
 from kvlease.client.channel import DEFAULT_REGISTRY, DEFAULT_ROUTER
 from kvlease.client.lengths import written
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from kvlease.cli import embedded
 
 WRONG = 2
+_KNOCK = 1.0  # seconds
 DEFAULT_GATEWAY = "127.0.0.1:8440"
 
 
@@ -67,9 +69,20 @@ def run(args: argparse.Namespace) -> int:
             embedded.serve_until_signal(services, _engines(args), tell, logs=_logs(args))
     except (ValueError, EngineUnavailable) as error:
         return _fail(error, WRONG)
-    except (EngineFailed, OSError) as error:
+    except EngineFailed as error:
         return _fail(error, FAILED)
+    except OSError as error:
+        return _fail(_taken(args) or error, FAILED)
     return OK
+
+
+def _taken(args: argparse.Namespace) -> str:
+    """Says which of the addresses another program has; empty: none."""
+    for option in ("registry", "router", "gateway"):
+        address = getattr(args, option)
+        if listens(address, _KNOCK):
+            return f"{address} is in use: is another kvlease running? --{option} chooses another"
+    return ""
 
 
 def _engines(args: argparse.Namespace) -> "embedded.Make | None":
@@ -128,6 +141,6 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _fail(error: Exception, code: int) -> int:
+def _fail(error: Exception | str, code: int) -> int:
     print(f"kvlease: {error}", file=sys.stderr)
     return code
