@@ -48,3 +48,16 @@ def test_a_conversation_that_nobody_knows_is_a_failure_that_says_what_to_check(r
     assert run("explain", "unknown") == 1
 
     assert "is the name right" in capsys.readouterr().out
+
+
+def test_why_nothing_is_kept_of_a_short_conversation_is_said(
+    run: Run, registry: FakeRegistry, router: FakeRouter, capsys: Capture
+) -> None:
+    registry.add_engine("prefill", role=EngineRole.PREFILL)
+    with Client(registry=registry.address, router=router.address) as client:
+        client.complete(client.route("model", conversation_id="c", prompt_tokens=50).ticket)
+        client.end("c")
+
+    assert run("explain", "c") == 0
+
+    assert "nothing is kept for c now: a prompt and its answer of less than 128 tokens" in capsys.readouterr().out

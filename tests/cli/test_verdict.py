@@ -64,6 +64,17 @@ def test_what_prefill_had_itself_is_reuse() -> None:
     assert judge(turn(local=480, miss="BELOW_THRESHOLD"), None, {}).outcome == REUSED
 
 
+def test_a_conversation_too_short_to_be_kept_is_said_to_be() -> None:
+    missed = turn(miss="NO_LEASE", leased=0)
+    assert missed.report
+    short = replace(missed, report=replace(missed.report, prompt_tokens=100))
+
+    verdict = judge(short, replace(TURN, age=20.0), {})
+
+    assert "less than 128 tokens" in verdict.why
+    assert not verdict.advice
+
+
 def test_a_first_turn_has_nothing_to_reuse() -> None:
     verdict = judge(turn(miss="NO_LEASE", leased=0), None, {})
 

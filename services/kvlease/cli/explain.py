@@ -8,8 +8,9 @@ from itertools import pairwise
 from kvlease.cli.command import FAILED, OK, Subparsers, add_connection, connect
 from kvlease.cli.command import add_parser as add
 from kvlease.cli.output import length, print_json, printable
-from kvlease.cli.verdict import Verdict, judge
+from kvlease.cli.verdict import SMALL, Verdict, judge
 from kvlease.client.types import Engine, Lease, Ticket
+from kvlease.connector.prefix import STRIDE
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +64,16 @@ def _lines(name: str, turns: Sequence[Explained], leases: Sequence[Lease]) -> It
     for turn in turns:
         yield from _turn_lines(turn)
     if not leases:
-        yield f"nothing is kept for {shown} now"
+        yield f"nothing is kept for {shown} now" + (f": {SMALL}" if turns and _small(turns[0].ticket) else "")
     for lease in leases:
         yield (
             f"kept now: {lease.tokens} tokens on {printable(lease.engine.engine_id)} (generation {lease.generation}), "
             f"for {length(lease.remaining)} unless renewed"
         )
+
+
+def _small(newest: Ticket) -> bool:
+    return newest.report is not None and newest.report.prompt_tokens < STRIDE
 
 
 def _turn_lines(turn: Explained) -> Iterator[str]:

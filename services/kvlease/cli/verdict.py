@@ -6,7 +6,9 @@ from types import MappingProxyType
 
 from kvlease.cli.output import length
 from kvlease.client.types import Engine, Ticket, TicketState
+from kvlease.connector.prefix import STRIDE
 
+SMALL = f"a prompt and its answer of less than {STRIDE} tokens together are not kept"
 _SHORT = 10.0  # seconds that any lease lives
 
 REUSED, PARTLY, NOT_REUSED, UNKNOWN = "reused", "partly reused", "not reused", "not known"
@@ -107,7 +109,8 @@ def _reused(turn: Ticket, had: int) -> Verdict:
 def _missed(turn: Ticket, before: Ticket | None, engines: Mapping[str, Engine], reason: str, had: int) -> Verdict:
     why, advice = REASONS.get(reason, (f"the engine says {reason}", ""))
     if reason == "NO_LEASE":
-        why, advice = _no_lease(turn, before, engines)
+        small = before and turn.report and turn.report.prompt_tokens <= STRIDE
+        why, advice = (f"nothing was kept: {SMALL}", "") if small else _no_lease(turn, before, engines)
     if reason == "BELOW_THRESHOLD" and had:
         return Verdict(REUSED, f"prefill's own prefix cache had {had} tokens, and the rest is not worth a read")
     if reason == "FOUND_LOCALLY" or (turn.leased_tokens and had >= turn.leased_tokens):
