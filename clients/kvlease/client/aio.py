@@ -16,6 +16,7 @@ from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 from kvlease.client import convert, requests, types
+from kvlease.client.arguments import text
 from kvlease.client.caller import Caller
 from kvlease.client.channel import DEFAULT_REGISTRY, DEFAULT_ROUTER, WATCH_TIMEOUT
 from kvlease.client.completions import Ask
@@ -63,8 +64,8 @@ class Client:
 
         An empty *tenant* is the servers' default, or the credentials' own.
         """
-        self._router = EngineRouterClient(router, tenant=tenant, security=security)
-        self._registry = EngineRegistryClient(registry, tenant=tenant, security=security)
+        self._router = EngineRouterClient(text("router", router), tenant=tenant, security=security)
+        self._registry = EngineRegistryClient(text("registry", registry), tenant=tenant, security=security)
         self._keeper = Keeper(Caller(registry, RegistryServiceStub, tenant=tenant, security=security))
         self._engines: chat.Engines | None = None
 
@@ -180,7 +181,7 @@ class Client:
 
     async def end(self, conversation_id: str, *, timeout: float = TIMEOUT) -> int:
         """Ends a conversation: its KV is freed. Gives how many leases were live."""
-        request = registry_pb2.EndConversationRequest(conversation_id=conversation_id)
+        request = registry_pb2.EndConversationRequest(conversation_id=text("conversation_id", conversation_id))
         return (await _persist(self._registry.end_conversation, request, timeout)).leases
 
     async def drain(self, engine_id: str, *, undo: bool = False, timeout: float = TIMEOUT) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from kvlease.client import arguments
 from kvlease.client.types import StopReason
 
 CHAT = "/v1/chat/completions"
@@ -86,6 +87,7 @@ class Ask:
         answered: Callable[[], None],
     ) -> "Ask":
         """Puts a streamed chat request together; *options* are its other members."""
+        arguments.seconds("timeout", timeout)
         body = {**options, "model": model, "messages": list(messages), "stream": True}
         return cls(
             conversation_id=conversation_id, model=model, body=body, headers=headers, timeout=timeout, answered=answered

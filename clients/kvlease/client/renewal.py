@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from kvlease.client import arguments
 from kvlease.client.types import Renewal, RenewStatus
 
 HOLD_TTL = 60.0
@@ -33,8 +34,10 @@ class Hold:
     failures: int = 0
 
     def __post_init__(self) -> None:
-        """Refuses a time that no renewal can keep."""
-        if not 0 < self.ttl < math.inf:
+        """Refuses no conversation at all, and a time that no renewal can keep."""
+        if not arguments.text("conversation_id", self.conversation_id):
+            raise ValueError("conversation_id must not be empty")
+        if not 0 < arguments.seconds("ttl", self.ttl) < math.inf:
             raise ValueError(f"a ttl is a positive number of seconds, not {self.ttl}")
 
     def remaining(self, now: float) -> float:

@@ -6,15 +6,16 @@ from collections.abc import Iterable, Sequence
 from google.protobuf.duration_pb2 import Duration
 
 from kvlease.client import types, words
+from kvlease.client.arguments import seconds, text
 from kvlease.client.renewal import Hold
 from kvlease.v1 import lease_pb2, registry_pb2, router_pb2
 
 RENEWALS_PER_CALL = 1000
 
 
-def duration(seconds: float) -> Duration:
+def duration(length: float) -> Duration:
     """Converts seconds, to the nanosecond."""
-    whole, nanos = divmod(round(seconds * 1e9), 1_000_000_000)
+    whole, nanos = divmod(round(length * 1e9), 1_000_000_000)
     return Duration(seconds=whole, nanos=nanos)
 
 
@@ -27,9 +28,9 @@ def route(
 ) -> router_pb2.RouteRequest:
     """Asks for engines; makes the id up unless there is one, so that all attempts of one call carry the same."""
     return router_pb2.RouteRequest(
-        request_id=request_id or uuid.uuid4().hex,
-        conversation_id=conversation_id,
-        model=model,
+        request_id=text("request_id", request_id) or uuid.uuid4().hex,
+        conversation_id=text("conversation_id", conversation_id),
+        model=text("model", model),
         prompt_tokens=prompt_tokens,
         exclude=map(engine_ref, exclude),
     )
@@ -51,11 +52,14 @@ def renew(
     conversation_ids: Iterable[str], lease_ids: Iterable[str], ttl: float | None
 ) -> list[registry_pb2.RenewLeasesRequest]:
     """Asks for renewals, conversations first, in as few calls as the registry takes."""
-    wanted = None if ttl is None else duration(ttl)
+    wanted = None if ttl is None else duration(seconds("ttl", ttl))
     return _batches(
         [
-            *(registry_pb2.LeaseRenewal(conversation_id=name, ttl=wanted) for name in conversation_ids),
-            *(registry_pb2.LeaseRenewal(lease_id=name, ttl=wanted) for name in lease_ids),
+            *(
+                registry_pb2.LeaseRenewal(conversation_id=text("conversation_ids", name), ttl=wanted)
+                for name in conversation_ids
+            ),
+            *(registry_pb2.LeaseRenewal(lease_id=text("lease_ids", name), ttl=wanted) for name in lease_ids),
         ]
     )
 
@@ -88,8 +92,8 @@ def _lease_filter(
     conversation_id: str, engine_id: str, kind: types.LeaseKind | None, state: types.LeaseState | None
 ) -> registry_pb2.LeaseFilter:
     return registry_pb2.LeaseFilter(
-        conversation_id=conversation_id,
-        engine_id=engine_id,
+        conversation_id=text("conversation_id", conversation_id),
+        engine_id=text("engine_id", engine_id),
         kind=words.LEASE_KIND.write(kind),
         state=words.LEASE_STATE.write(state),
     )

@@ -9,6 +9,7 @@ import random
 import time
 from collections.abc import Callable
 
+from kvlease.client import arguments
 from kvlease.client.errors import Draining, KvleaseError, StoreUnreachable, Unavailable
 
 TIMEOUT = 5.0
@@ -29,7 +30,7 @@ class Attempts:
         """Starts the time: *timeout* in seconds on *clock*; *chance* gives numbers in [0, 1)."""
         self._clock = clock
         self._chance = chance
-        self._end = clock() + timeout
+        self._end = clock() + arguments.seconds("timeout", timeout)
         self._failures = 0
 
     def left(self) -> float:

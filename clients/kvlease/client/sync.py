@@ -18,6 +18,7 @@ from typing import Any, Self, TypeVar
 import grpc
 
 from kvlease.client import aio, convert, requests, types
+from kvlease.client.arguments import text
 from kvlease.client.caller import Caller
 from kvlease.client.channel import DEFAULT_REGISTRY, DEFAULT_ROUTER, WATCH_TIMEOUT
 from kvlease.client.chat_sync import Answer, Chats
@@ -56,8 +57,8 @@ class Client:
 
         An empty *tenant* is the servers' default, or the credentials' own.
         """
-        self._router = Caller(router, RoutingServiceStub, tenant=tenant, security=security)
-        self._registry = Caller(registry, RegistryServiceStub, tenant=tenant, security=security)
+        self._router = Caller(text("router", router), RoutingServiceStub, tenant=tenant, security=security)
+        self._registry = Caller(text("registry", registry), RegistryServiceStub, tenant=tenant, security=security)
         self._keeper = Keeper(self._registry)
         self._chats = Chats(aio.Client(registry=registry, router=router, tenant=tenant, security=security))
 
@@ -171,7 +172,7 @@ class Client:
 
     def end(self, conversation_id: str, *, timeout: float = TIMEOUT) -> int:
         """Ends a conversation: its KV is freed. Gives how many leases were live."""
-        request = registry_pb2.EndConversationRequest(conversation_id=conversation_id)
+        request = registry_pb2.EndConversationRequest(conversation_id=text("conversation_id", conversation_id))
         return _persist(self._registry, self._registry.stub.EndConversation, request, timeout).leases
 
     def drain(self, engine_id: str, *, undo: bool = False, timeout: float = TIMEOUT) -> None:
