@@ -113,6 +113,18 @@ def test_people_are_told_how_engines_find_it(tmp_path: Path) -> None:
     assert f"KVLEASE_REGISTRY={registry}" in waiting
 
 
+def test_people_are_told_the_model_and_the_status_page_and_scripts_the_url_alone(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "kvlease.cli", "up", *ANYWHERE, "--engines", "sim", "--logs", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        ready = process.stdout.readline().split()
+        process.terminate()
+        _, told = process.communicate(timeout=60)
+
+    assert ready[0] == "ready"
+    assert f"model kvlease-tiny, status page {ready[1]}/ui" in told
+
+
 def test_others_are_served_if_somebody_says_so(tmp_path: Path) -> None:
     anywhere = [part.replace("127.0.0.1", "0.0.0.0") for part in ANYWHERE]
     command = [sys.executable, "-m", "kvlease.cli", "up", *anywhere, "--insecure", "--logs", str(tmp_path)]

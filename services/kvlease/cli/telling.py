@@ -20,8 +20,10 @@ LINES = {
 class Telling:
     """Tells events for as long as its `with` block lasts."""
 
-    def __init__(self, *, as_json: bool) -> None:
+    def __init__(self, *, as_json: bool, model: str = "") -> None:
+        """Names the *model* to people, if its name is known, once all is ready."""
         self._as_json = as_json
+        self._model = model
         self._bar = Bar("starting engines")
 
     def __enter__(self) -> Self:
@@ -43,4 +45,7 @@ class Telling:
             self._bar.advance()
         elif event in ("ready", "stopping"):
             self._bar.close()
+        if event == "ready":
+            served = f"model {self._model}, " if self._model else ""
+            print(f"{served}status page {data['url']}/ui", file=sys.stderr, flush=True)
         print(LINES[event].format(**data), file=sys.stdout if event == "ready" else sys.stderr, flush=True)

@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         protection = Protection(insecure=args.insecure)
         services = embedded.Services(args.registry, args.router, args.gateway, args.wait, protection)
-        with Telling(as_json=args.json) as tell:
+        with Telling(as_json=args.json, model=model.NAME if args.engines else "") as tell:
             embedded.serve_until_signal(services, _engines(args), tell, logs=_logs(args))
     except (ValueError, EngineUnavailable) as error:
         return _fail(error, WRONG)
