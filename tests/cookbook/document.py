@@ -11,6 +11,7 @@ from pathlib import Path
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ANYTHING = "…"
+_LATE = ('"leased_blocks"', '"free_blocks"')  # an engine may have told of a block that is free again, or not yet
 _END = "-- end of block --"
 
 
@@ -69,4 +70,5 @@ def unlike(told: str, answered: str) -> str:
 
 def _lines(text: str) -> list[str]:
     joined = re.sub(r"\{\s*\}", "{}", text)
-    return [squeezed for line in joined.splitlines() if (squeezed := re.sub(r"\s", "", line))]
+    squeezed = (re.sub(r"\s", "", line) for line in joined.splitlines())
+    return [line for line in squeezed if line and not line.startswith(_LATE)]
