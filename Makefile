@@ -30,7 +30,7 @@ demo: setup ## Hold a conversation on real engines, with reuse and without, and 
 
 ##@ Work on it
 .PHONY: test
-test: setup lint unit class-test engine-test ## Run all checks and tests (about fifteen minutes)
+test: setup lint docs unit class-test engine-test ## Run all checks and tests (about half an hour on two cores)
 
 .PHONY: lint
 lint: dev ## Check style, types, layers and protos
