@@ -1,6 +1,6 @@
 """The interceptor around every call: names it in the logs, asks the guard, maps errors to statuses."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from typing import Any, TypeAlias
 
@@ -13,10 +13,8 @@ from kvlease.rpc.errors import INTERNAL, Malformed, Statuses, Violation, status_
 from kvlease.rpc.guard import Guard
 from kvlease.rpc.identity import CredentialsWrong, EngineDenied, RoleDenied, TenantDenied
 from kvlease.rpc.logging import bound_call
+from kvlease.rpc.wrapping import Context, Handler, MaybeHandler, Wrapping
 
-Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
-Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
-MaybeHandler: TypeAlias = "grpc.RpcMethodHandler[Any, Any] | None"
 Admit: TypeAlias = Callable[[str, Context, int], AbstractContextManager[None]]
 
 _NO_GUARD = nullcontext()
@@ -24,27 +22,18 @@ _NO_GUARD = nullcontext()
 log = structlog.get_logger()
 
 
-class CallInterceptor(grpc.aio.ServerInterceptor):
+class CallInterceptor(Wrapping):
     """Wraps the methods of services that have a table of statuses; leaves others (health, reflection) alone."""
 
     def __init__(self, statuses: Mapping[str, Statuses], guard: Guard | None = None) -> None:
+        super().__init__()
         self._statuses = statuses
         self._admit: Admit = guard.admit if guard else lambda *_: _NO_GUARD
-        self._wrapped: dict[str, Handler] = {}
 
-    async def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[MaybeHandler]],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> MaybeHandler:
-        method = handler_call_details.method
-        if method in self._wrapped:
-            return self._wrapped[method]
-        handler = await continuation(handler_call_details)
+    def wrap(self, method: str, handler: Any) -> MaybeHandler:
+        """Wraps a method whose service is known."""
         statuses = self._statuses.get(method.split("/")[1])
-        if handler is None or statuses is None:
-            return handler
-        return self._wrapped.setdefault(method, _Method(method, handler, statuses, self._admit).handler())
+        return _Method(method, handler, statuses, self._admit).handler() if statuses is not None else None
 
 
 class _Method:

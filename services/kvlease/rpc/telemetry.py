@@ -2,15 +2,16 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import grpc
 from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_server
 
 from kvlease.rpc import address as addresses
+from kvlease.rpc.wrapping import Context, Handler, MaybeHandler, Wrapping
 from kvlease.v1 import lease_pb2
 
 _CALL_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5)
@@ -19,15 +20,12 @@ _MOST_REASONS = 32
 _LONGEST_REASON = 64
 _OURS = "/kvlease."
 
-Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
-MaybeHandler: TypeAlias = "grpc.RpcMethodHandler[Any, Any] | None"
-Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
-
-class CallMetrics(grpc.aio.ServerInterceptor):
+class CallMetrics(Wrapping):
     """Counts and times the calls of kvlease's services. Streams count when they end, and are not timed."""
 
     def __init__(self, registry: CollectorRegistry, clock: Callable[[], float] = time.perf_counter) -> None:
+        super().__init__()
         self._calls = Counter("kvlease_rpc", "Calls, by method and status.", ["method", "code"], registry=registry)
         self._seconds = Histogram(
             "kvlease_rpc_seconds",
@@ -37,21 +35,10 @@ class CallMetrics(grpc.aio.ServerInterceptor):
             registry=registry,
         )
         self._clock = clock
-        self._wrapped: dict[str, Handler] = {}
 
-    async def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[MaybeHandler]],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> MaybeHandler:
-        """Wraps a method once."""
-        method = handler_call_details.method
-        if method in self._wrapped:
-            return self._wrapped[method]
-        handler = await continuation(handler_call_details)
-        if handler is None or not method.startswith(_OURS):
-            return handler
-        return self._wrapped.setdefault(method, self._wrap(method.rpartition("/")[2], handler))
+    def wrap(self, method: str, handler: Any) -> MaybeHandler:
+        """Wraps ours."""
+        return self._wrap(method.rpartition("/")[2], handler) if method.startswith(_OURS) else None
 
     def _wrap(self, method: str, handler: Any) -> Handler:
         if handler.response_streaming:

@@ -5,23 +5,21 @@ The other standard variables hold too. A call without a trace has no span: heart
 """
 
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import structlog
 
 from kvlease.client import trace
+from kvlease.rpc.wrapping import Context, Handler, MaybeHandler, Wrapping
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
     from opentelemetry.trace import Span as OtelSpan
     from opentelemetry.trace import Tracer
 
-Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
-MaybeHandler: TypeAlias = "grpc.RpcMethodHandler[Any, Any] | None"
-Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
@@ -90,26 +88,18 @@ class Spans:
 OFF = Spans()
 
 
-class CallSpans(grpc.aio.ServerInterceptor):
+class CallSpans(Wrapping):
     """Spans of the unary calls that come with a trace."""
 
     def __init__(self, spans: Spans) -> None:
+        super().__init__()
         self._spans = spans
-        self._wrapped: dict[str, Handler] = {}
 
-    async def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[MaybeHandler]],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> MaybeHandler:
-        """Wraps a method once."""
-        method = handler_call_details.method
-        if method in self._wrapped:
-            return self._wrapped[method]
-        handler = await continuation(handler_call_details)
-        if handler is None or not method.startswith(_OURS) or handler.response_streaming:
-            return handler
-        return self._wrapped.setdefault(method, self._wrap(method.removeprefix("/"), handler))
+    def wrap(self, method: str, handler: Any) -> MaybeHandler:
+        """Wraps ours, but for streams."""
+        if not method.startswith(_OURS) or handler.response_streaming:
+            return None
+        return self._wrap(method.removeprefix("/"), handler)
 
     def _wrap(self, name: str, handler: Any) -> Handler:
         answers = handler.unary_unary
