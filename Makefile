@@ -25,7 +25,7 @@ setup: ## Install everything that the rest needs (once: some minutes, 5 GB)
 	@$(SETUP)
 
 .PHONY: demo
-demo: setup ## Hold a conversation on real engines, with reuse and without, and compare (about two minutes)
+demo: setup ## Hold a conversation on real engines, with reuse and without, and compare (about a minute)
 	@$(BIN)/python -m kvlease.local.demo
 
 ##@ Work on it
@@ -56,7 +56,7 @@ engine-test: setup ## Run the tests that start real engines, on each vLLM that r
 	$(PYTEST) -m engine --ignore tests/e2e  # these start engines of their own: two cores carry one pair at a time
 
 .PHONY: bench
-bench: setup .venv-bench/bin/vllm-router ## Measure against peers and limits (under fifteen minutes on two quiet cores)
+bench: setup .venv-bench/bin/vllm-router ## Measure against peers and limits (about twenty minutes on two cores)
 	@$(BIN)/kvlease bench
 
 .venv-bench/bin/vllm-router:  # a peer, in an environment of its own
