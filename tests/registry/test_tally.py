@@ -46,6 +46,7 @@ def test_what_is_freed_unread_was_kept_for_nothing() -> None:
         tally.take(happened(Event.FREED, lease_id, reason=Reason.EXPIRED), 5.0)
 
     assert tally.wasted == 5 * TOKENS
+    assert not any(tally.states.values())
     assert tally.retired == {(Kind.DECODE, Reason.EXPIRED): 2}
     assert tally.take_reclaims() == [1.0, 1.0]
     assert tally.take_reclaims() == []
@@ -59,7 +60,7 @@ def test_leases_are_counted_by_what_they_are_now() -> None:
     tally.take(happened(Event.CLAIMED, "b", claims=2), 1.0)
     tally.take(happened(Event.RETIRED, "c", reason=Reason.REVOKED), 1.0)
 
-    assert tally.states() == {
+    assert +tally.states == {
         (Kind.DECODE, "live"): 1,
         (Kind.DECODE, "claimed"): 1,
         (Kind.DECODE, "retiring"): 1,
@@ -86,4 +87,4 @@ def test_a_watch_that_broke_off_goes_on_with_what_is_granted_then() -> None:
 
     assert tally.pinned(10.0) == 5 * TOKENS + 2 * TOKENS
     assert tally.wasted == 0
-    assert tally.states() == {(Kind.DECODE, "live"): 1}
+    assert +tally.states == {(Kind.DECODE, "live"): 1}

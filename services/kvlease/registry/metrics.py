@@ -79,7 +79,7 @@ def _of_engines(engines: Sequence[EngineShown]) -> Iterator[Metric]:
 
 def _of_leases(tally: Tally, now: float) -> Iterator[Metric]:
     leases = GaugeMetricFamily("kvlease_registry_leases", "Leases, by kind and state.", labels=["kind", "state"])
-    for (kind, state), count in tally.states().items():
+    for (kind, state), count in tally.states.items():
         leases.add_metric([kind.name.lower(), state], count)
     yield leases
     yield _counter("granted", "Leases granted.", ["kind"], (([k.name], n) for k, n in tally.granted.items()))

@@ -29,6 +29,8 @@ class Tally:
         self.claims = 0
         self.wasted = 0.0
         """Token-seconds of leases that were freed and never read."""
+        self.states: Counter[tuple[Kind, str]] = Counter()
+        """Leases by kind and "live", "claimed" or "retiring"; counted as they change, since there may be a million."""
         self._reclaims: list[float] = []
         self._kept: dict[str, _Kept] = {}
         self._pinned = 0.0
@@ -39,6 +41,7 @@ class Tally:
         """Forgets what is kept: a watch begins, and what it tells is of leases that it saw granted."""
         self.pinned(now)
         self._kept.clear()
+        self.states.clear()
         self._tokens = 0
 
     def take_reclaims(self) -> list[float]:
@@ -72,32 +75,34 @@ class Tally:
         self._until = now
         return self._pinned
 
-    def states(self) -> Counter[tuple[Kind, str]]:
-        """Counts leases by kind and "live", "claimed" or "retiring"."""
-        return Counter((kept.kind, _state(kept)) for kept in self._kept.values())
-
     def _grant(self, lease: Shown, now: float) -> None:
         terms = lease.terms
         if terms.lease_id in self._kept:
             return
         self.granted[terms.kind] += 1
         kept = self._kept[terms.lease_id] = _Kept(terms.kind, terms.handle.chain.tokens, since=now)
+        self.states[_state(kept)] += 1
         self._pin(kept, now, kept.tokens)
 
     def _claim(self, lease: Shown) -> None:
         if kept := self._kept.get(lease.terms.lease_id):
+            self.states[_state(kept)] -= 1
             kept.claims = lease.claims
             kept.read = True
+            self.states[_state(kept)] += 1
 
     def _retire(self, lease: Shown, now: float) -> None:
         self.retired[lease.terms.kind, lease.reason] += 1
         if kept := self._kept.get(lease.terms.lease_id):
+            self.states[_state(kept)] -= 1
             kept.retired_at = now
+            self.states[_state(kept)] += 1
 
     def _free(self, lease: Shown, now: float) -> None:
         kept = self._kept.pop(lease.terms.lease_id, None)
         if kept is None:
             return
+        self.states[_state(kept)] -= 1
         self._pin(kept, now, -kept.tokens)
         if kept.kind is Kind.DECODE and not kept.read:
             self.wasted += kept.tokens * (now - kept.since)
@@ -110,7 +115,7 @@ class Tally:
             self._tokens += tokens
 
 
-def _state(kept: _Kept) -> str:
+def _state(kept: _Kept) -> tuple[Kind, str]:
     if kept.retired_at is not None:
-        return "retiring"
-    return "claimed" if kept.claims else "live"
+        return kept.kind, "retiring"
+    return kept.kind, "claimed" if kept.claims else "live"
