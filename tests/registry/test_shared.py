@@ -293,6 +293,38 @@ async def test_a_registry_that_starts_trusts_no_clock_that_nobody_has_watched(
         await hand.beat()
 
 
+async def test_engines_are_not_lost_because_no_registry_was_there_to_hear_them(
+    registry: Registry, worlds: RedisWorlds, clock: FakeClock
+) -> None:
+    rules = Rules()
+    overdue = rules.missed_heartbeats * rules.timing.heartbeat
+    before = registry()
+    await before.engine()
+    await before.advance(0.9)
+    worlds.tell_time(PREFIX, clock.now + 2.9)
+
+    back = registry()
+    [shown] = await back.store.engines("", include_lost=True)
+
+    assert shown.silent > overdue
+    assert shown.healthy
+    clock.advance(2.9)
+    await back.advance(overdue)
+    [shown] = await back.store.engines("", include_lost=True)
+    assert not shown.healthy
+
+
+async def test_a_registry_that_starts_beside_others_excuses_no_engine(registry: Registry) -> None:
+    world = registry()
+    await world.engine()
+    for _ in range(4):
+        await world.advance(1.0)
+
+    [shown] = await registry().store.engines("", include_lost=True)
+
+    assert not shown.healthy
+
+
 async def test_a_registry_that_starts_beside_others_changes_nothing(registry: Registry) -> None:
     world = registry()
     hand = await world.engine()
