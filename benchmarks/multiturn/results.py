@@ -41,6 +41,8 @@ class Turn:
     kv_bytes: float
     decode_transfer_ms: float  # of decode's read from prefill
     decode_kv_bytes: float
+    decode_queued_ms: float = 0.0  # in decode's engine, from arrival to its first step; of a client that left, unknown
+    decode_computing_ms: float = 0.0  # from then to the first token, likewise
     tokens: list[int] = field(default_factory=list)  # of the answer
     logprobs: list[float] = field(default_factory=list)
     alternatives: list[dict[str, float]] = field(default_factory=list)

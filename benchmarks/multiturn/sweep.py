@@ -184,6 +184,8 @@ def _seen(
         kv_bytes=prefill.read_bytes / share,
         decode_transfer_ms=decode.reading * 1e3 / share,
         decode_kv_bytes=decode.read_bytes / share,
+        decode_queued_ms=decode.queued * 1e3 / share,
+        decode_computing_ms=decode.computing * 1e3 / share,
         tokens=answer.tokens,
         logprobs=answer.logprobs,
         alternatives=answer.alternatives,
