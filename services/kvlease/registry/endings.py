@@ -34,7 +34,7 @@ def end_conversation(ledger: Ledger, conversation: Conversation) -> int:
     known = ledger.conversations.get(conversation)
     if known is None:
         return 0
-    for ticket_id in list(known.due):
+    for ticket_id, _ in known.due:
         ledger.turn(ticket_id).cancelled = True
         ledger.not_due(conversation, ticket_id)
     return _retire_all(ledger, known.live(), Reason.ENDED)
@@ -86,7 +86,7 @@ def _selected(ledger: Ledger, selection: Selection) -> Iterable[Lease]:
         candidates: Iterable[Lease] = [ledger.leases[key] for key in selection.lease_ids if key in ledger.leases]
     elif selection.conversation:
         known = ledger.conversations.get(selection.conversation)
-        candidates = known.leases.values() if known else ()
+        candidates = known.leases if known else ()
     else:
         sessions = ledger.engines.get(selection.engine_id, ())
         candidates = [lease for session in sessions for lease in session.leases.values()]

@@ -102,16 +102,16 @@ class Ledger:
         return session
 
     def branches(self, conversation: Conversation) -> Branches:
-        """Returns what is known of a conversation, to be remembered for a while from now on. See `forget_in_time`."""
+        """Returns what is known of a conversation; starts to remember it. See `forget_in_time`."""
         known = self.conversations.get(conversation)
         if known is None:
             known = self.conversations[conversation] = Branches()
-        known.forget_at = self.now + self.rules.tombstone
         return known
 
     def forget_in_time(self, conversation: Conversation) -> None:
-        """Lets a conversation be forgotten once it is long over, unless it has leases."""
+        """Lets a conversation be forgotten a while from now, unless it has leases then."""
         known = self.conversations[conversation]
+        known.forget_at = self.now + self.rules.tombstone
         if not (known.timed or known.leases):
             known.timed = True
             self.timers.at(known.forget_at, _forget_conversation, conversation)
@@ -132,7 +132,7 @@ class Ledger:
     def not_due(self, conversation: Conversation, ticket_id: str) -> None:
         """Takes note that a turn's grant came, or will not come: nobody need wait for it."""
         known = self.conversations.get(conversation)
-        if known and known.due.pop(ticket_id, None):
+        if known and known.not_due(ticket_id):
             self.touched.append(("conversation", conversation))
 
     def bury(self, lease_id: str, owner: EngineRef) -> None:

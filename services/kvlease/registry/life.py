@@ -19,7 +19,7 @@ def add(ledger: Ledger, lease: Lease) -> None:
     ledger.leases[lease.lease_id] = lease
     lease.owner.leases[lease.lease_id] = lease
     if terms.conversation.conversation_id:
-        ledger.branches(terms.conversation).leases[lease.lease_id] = lease
+        ledger.branches(terms.conversation).add(lease)
     ledger.tenants.setdefault(terms.conversation.tenant, Roll()).add(lease)
     tally(ledger, lease, 1)
     _expire_in_time(ledger, lease)
@@ -84,7 +84,7 @@ def free(ledger: Ledger, lease: Lease, reason: Reason = Reason.OWNER_LOST) -> No
     owner.orders.pop(lease.lease_id, None)
     owner.notices.pop(lease.lease_id, None)
     if conversation.conversation_id:
-        del ledger.branches(conversation).leases[lease.lease_id]
+        ledger.branches(conversation).remove(lease)
         ledger.forget_in_time(conversation)
     ledger.tenants[conversation.tenant].remove(lease)
     if not ledger.tenants[conversation.tenant]:

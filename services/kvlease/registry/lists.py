@@ -111,7 +111,7 @@ def _candidates(ledger: Ledger, wanted: Filter, after: int) -> Iterator[Lease]:
     """Leases after a number, oldest first, from the smallest table that has all wanted ones."""
     if wanted.conversation_id:
         known = ledger.conversations.get(Conversation(wanted.tenant, wanted.conversation_id))
-        yield from (x for x in (known.leases.values() if known else ()) if x.seq > after)
+        yield from (x for x in (known.leases if known else ()) if x.seq > after)
     elif wanted.engine_id:
         sessions = ledger.engines.get(wanted.engine_id, ())
         leases = [x for session in sessions for x in session.leases.values() if x.seq > after]

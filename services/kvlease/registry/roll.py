@@ -5,35 +5,45 @@ from collections.abc import Iterator
 
 from kvlease.registry.lease import Lease
 
-SLACK = 32
+PAGE = 256
+"""Leases of a page: few enough to look one up among them, many enough that a page costs nothing beside them."""
 
 
 class Roll:
-    """Every lease of a tenant that is not freed."""
+    """Every lease of a tenant that is not freed, on pages."""
 
     def __init__(self) -> None:
         self.live = 0
         """Live DECODE leases among them."""
-        self._members: dict[int, Lease] = {}
-        self._order: list[int] = []
+        self._count = 0
+        self._pages: list[list[Lease]] = []
+        self._firsts: list[int] = []
+        """The number with which each page began."""
 
     def __len__(self) -> int:
-        return len(self._members)
+        return self._count
 
     def add(self, lease: Lease) -> None:
         """Takes a lease at the end: later ones have higher numbers."""
-        self._members[lease.seq] = lease
-        self._order.append(lease.seq)
+        if not self._pages or len(self._pages[-1]) == PAGE:
+            self._pages.append([])
+            self._firsts.append(lease.seq)
+        self._pages[-1].append(lease)
+        self._count += 1
 
     def remove(self, lease: Lease) -> None:
-        """Lets a lease go; what that leaves behind is cleared away now and then."""
-        del self._members[lease.seq]
-        if len(self._order) > 2 * len(self._members) + SLACK:
-            self._order = list(self._members)
+        """Lets a lease go, and its page if it was the last there."""
+        number = self._number(lease.seq)
+        self._pages[number].remove(lease)
+        self._count -= 1
+        if not self._pages[number]:
+            del self._pages[number], self._firsts[number]
 
     def after(self, seq: int) -> Iterator[Lease]:
         """Leases that came after a number, oldest first."""
-        for i in range(bisect_right(self._order, seq), len(self._order)):
-            lease = self._members.get(self._order[i])
-            if lease is not None:
-                yield lease
+        for number in range(max(0, self._number(seq)), len(self._pages)):
+            yield from (x for x in self._pages[number] if x.seq > seq)
+
+    def _number(self, seq: int) -> int:
+        """Which page a lease of that number is on, if any."""
+        return bisect_right(self._firsts, seq) - 1

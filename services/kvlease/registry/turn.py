@@ -38,24 +38,43 @@ class Turn:
 
 @dataclass(slots=True, eq=False)
 class Branches:
-    """A conversation: its leases, whatever their kind, until they are freed."""
+    """A conversation: its leases, whatever their kind, until they are freed, oldest first.
+
+    There may be a million. What most have one or none of is a value that is replaced: containers take more.
+    """
 
     forget_at: float = 0.0
     timed: bool = False
     """Whether a timer is set to forget it."""
     generation: int = 0
-    leases: dict[str, Lease] = field(default_factory=dict)
-    due: dict[str, float] = field(default_factory=dict)
-    """Turns whose grant is due, by ticket id, and until when."""
+    leases: tuple[Lease, ...] = ()
+    due: tuple[tuple[str, float], ...] = ()
+    """Turns whose grant is due: the ticket's id, and until when."""
 
     def live(self) -> list[Lease]:
         """The branches: DECODE leases that are live."""
-        return [x for x in self.leases.values() if x.terms.kind is Kind.DECODE and x.state is State.LIVE]
+        return [x for x in self.leases if x.terms.kind is Kind.DECODE and x.state is State.LIVE]
 
     def due_until(self, now: float) -> float | None:
         """Until when a grant is due at most; None when none is."""
-        self.due = {ticket: until for ticket, until in self.due.items() if until > now}
-        return max(self.due.values(), default=None)
+        self.due = tuple(x for x in self.due if x[1] > now)
+        return max((until for _, until in self.due), default=None)
+
+    def add(self, lease: Lease) -> None:
+        self.leases += (lease,)
+
+    def remove(self, lease: Lease) -> None:
+        self.leases = tuple(x for x in self.leases if x is not lease)
+
+    def mark_due(self, ticket_id: str, until: float) -> None:
+        """Lets claims wait for a turn's grant."""
+        self.due += ((ticket_id, until),)
+
+    def not_due(self, ticket_id: str) -> bool:
+        """Takes a turn out of those whose grant is due; false if it was not among them."""
+        before = self.due
+        self.due = tuple(x for x in before if x[0] != ticket_id)
+        return self.due != before
 
     def number(self, wanted: int = 0) -> int:
         """Numbers a lease: as wanted, unless a live branch has that number, or with the next."""

@@ -74,5 +74,5 @@ def _mark_due(ledger: Ledger, end: TurnEnd, decode: EngineRef) -> None:
     """Lets claims wait for the grant, unless its engine is gone."""
     known = ledger.engines.get(decode.engine_id, ())
     if any(session.open and session.engine.ref == decode for session in known):
-        ledger.branches(end.conversation).due[end.ticket_id] = ledger.now + ledger.rules.grant_due
+        ledger.branches(end.conversation).mark_due(end.ticket_id, ledger.now + ledger.rules.grant_due)
         ledger.forget_in_time(end.conversation)
