@@ -1,7 +1,7 @@
 """The connector in vLLM's scheduler: what is read for a request, what is kept after it, and when it is let go.
 
-Every method runs in vLLM's scheduling loop and returns at once. A request with a ticket has a `Turn`; all others go
-to the stock code, made safe by `stock`.
+Every method runs in vLLM's scheduling loop and returns at once; `_pause` tells of the one exception. A request with a
+ticket has a `Turn`; all others go to the stock code, made safe by `stock`.
 """
 
 import time
@@ -34,6 +34,7 @@ from kvlease.v1.registry_pb2 import EngineLoad, ReadOutcome
 log = structlog.get_logger()
 
 CLOSE_WAIT = 1.0  # seconds that a stopping engine waits for its readers
+PAUSE = 0.05  # seconds, at most, that a step is drawn out in which nothing can be done
 
 
 class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
@@ -61,7 +62,10 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         self._sleepers = Sleepers()
         self._passing: list[str] = []
         self._requests = self._running = 0
-        self._wake = wakeup.find()
+        self._inputs = wakeup.find()
+        self._lockstep = (
+            config.parallel_config.data_parallel_size > 1
+        )  # other ranks compute nothing while this one waits
         self._clock, self._make_link = clock, link
         self._link: Link
 
@@ -85,7 +89,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
             engine,
             self._owner,
             load=self._load,
-            wake=self._wake or (lambda: None),
+            wake=self._inputs.wake if self._inputs else (lambda: None),
             clock=self._clock,
             codec=CODEC,
             thread=self._thread,
@@ -161,12 +165,18 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         if turn.source is Source.PREFILL:
             count = turn.parking(self._get_remote_prefill_token_count(turn.prompt_tokens) - num_computed_tokens)
         else:
-            offer = turn.offer(num_computed_tokens, self._settings.recompute_threshold, self._clock())
+            offer = self._offer(turn, num_computed_tokens)
             if offer is None:
                 self._sleepers.lay(request, turn.deadline)
                 return None, False
             count = offer
         return count, count > 0
+
+    def _offer(self, turn: Turn, local_tokens: int) -> int | None:
+        offer = turn.offer(local_tokens, self._settings.recompute_threshold, self._clock())
+        if offer is None and self._pause(1, turn.deadline):
+            offer = turn.offer(local_tokens, self._settings.recompute_threshold, self._clock())
+        return offer
 
     def update_state_after_alloc(self, request: Any, blocks: Any, num_external_tokens: int) -> None:
         """Starts the read that vLLM has allocated for, or parks it until its answer comes."""
@@ -191,9 +201,11 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
 
     def build_connector_meta(self, scheduler_output: Any) -> Any:
         """Carries out what has come from the control plane, and tells the workers."""
-        now = self._clock()
         self._running = len(scheduler_output.num_scheduled_tokens)
         self.take_answers()
+        if not self._running and self._pause(0, self._sleepers.until):
+            self.take_answers()
+        now = self._clock()
         self._reads.give_hung_up(now)
         self._free_due(now)
         if reclaim := self._pressure.reclaim(self._retention, now):
@@ -210,7 +222,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
             or bool(self._passing)
             or self._reads.due(now)
             or self._owner.silent(now)
-            or (self._wake is None and self._owner.leases > 0)
+            or (self._inputs is None and self._owner.leases > 0)
         )
 
     def update_connector_output(self, output: Any) -> None:
@@ -226,6 +238,21 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
             self._reads.answered(turn)
         if self._sleepers:
             self._sleepers.wake_late(self._clock())
+
+    def _pause(self, asking: int, until: float) -> bool:
+        """Sleeps on the engine's inputs while each of its requests waits for the control plane; tells whether it did.
+
+        The *asking* are about to wait, until that instant. Stepping on would bring nothing, and take the processor,
+        and Python's lock, from whoever brings the answer: the link's thread, and prefill's engine on a small machine.
+        No work is held up: there is none, and whatever brings some, be it an answer, a request or a client who leaves,
+        comes through the inputs and ends the pause. What workers report by themselves then (blocks of finished
+        requests that were sent) may be seen `PAUSE` later. Ranks in lockstep never pause, for they would be waited for.
+        """
+        waiting = asking + len(self._sleepers) + self._reads.parked
+        if not waiting or waiting != self._requests or self._link.answered or self._inputs is None or self._lockstep:
+            return False
+        self._inputs.wait(min(PAUSE, until - self._clock()))
+        return True
 
     def _free_due(self, now: float) -> None:
         while self._passing:

@@ -18,7 +18,7 @@ class Sleepers:
 
     def __init__(self) -> None:
         self._requests: dict[str, tuple[Any, float]] = {}  # with their deadlines
-        self._first = math.inf
+        self.until = math.inf  # none wakes by itself before that instant
 
     def __len__(self) -> int:
         return len(self._requests)
@@ -27,7 +27,7 @@ class Sleepers:
         """Lets a waiting request sleep until it is woken, or until that instant."""
         request.status = ASLEEP
         self._requests[request.request_id] = request, deadline
-        self._first = min(self._first, deadline)
+        self.until = min(self.until, deadline)
 
     def wake(self, request_id: str) -> None:
         """Lets vLLM ask for a request again, if it sleeps."""
@@ -37,7 +37,7 @@ class Sleepers:
 
     def wake_late(self, now: float) -> None:
         """Wakes all that have slept long enough."""
-        if now >= self._first:
+        if now >= self.until:
             for request_id in [name for name, (_, deadline) in self._requests.items() if now >= deadline]:
                 self.wake(request_id)
-            self._first = min((deadline for _, deadline in self._requests.values()), default=math.inf)
+            self.until = min((deadline for _, deadline in self._requests.values()), default=math.inf)

@@ -3,7 +3,6 @@
 import functools
 import itertools
 import json
-import queue
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from kvlease.connector.link import Link
 from kvlease.connector.scheduler import LeasingScheduler
 from kvlease.v1.lease_pb2 import EngineRef
 from tests.connector.requests import params, terms
+from tests.connector.vllm.inputs import Inputs
 from tests.connector.vllm.links import FakeLink
 from tests.connector.vllm.memory import BLOCK, Memory, trace
 from tests.connector.vllm.workers import Workers
@@ -112,11 +112,13 @@ class Engine:
         transfer: dict[str, Any] | None = None,
         clock: FakeClock | None = None,
         offline: bool = False,
+        lockstep: bool = False,
         **extra: Any,
     ) -> None:
         """Starts an engine of *blocks* blocks, one of which vLLM never uses.
 
-        *offline*: without the queue on which vLLM's engine core sleeps.
+        *offline*: without the queue on which vLLM's engine core sleeps. *lockstep*: one of several ranks of a model
+        of experts, which take each step together.
         """
         self.clock = clock or FakeClock()
         self.memory = Memory()
@@ -124,7 +126,7 @@ class Engine:
         self.begun: deque[Step] = deque()
         self._ahead = int(asynchronous)
         self._flying: defaultdict[str, list[int]] = defaultdict(list)  # said in steps that are not completed
-        self.input_queue: Any = None if offline else queue.Queue()
+        self.input_queue: Any = None if offline else Inputs()
         self.config = config(
             folder,
             transfer={"kv_role": role} | (transfer or {}),
@@ -134,6 +136,7 @@ class Engine:
             asynchronous=asynchronous,
         )
         self.config.cache_config.num_gpu_blocks = blocks
+        self.config.parallel_config.data_parallel_size = 1 + lockstep
         with monkeypatch.context() as patch:
             patch.setattr(
                 nixl,
