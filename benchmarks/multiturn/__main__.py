@@ -24,7 +24,7 @@ class Ended(BaseException):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; gives its exit code."""
-    args = _parser().parse_args(argv)
+    args = parser().parse_args(argv)
     try:
         return int(args.run(args))
     except (ValueError, EngineUnavailable) as error:
@@ -87,7 +87,7 @@ def _compare(args: argparse.Namespace) -> int:
     return OK
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="python -m benchmarks.multiturn", description=__doc__)
     commands = top.add_subparsers(metavar="COMMAND", required=True)
 
@@ -122,16 +122,16 @@ def _parser() -> argparse.ArgumentParser:
     options.add_serving(whole)
     whole.set_defaults(run=_compare)
 
-    for parser in (sweep, whole):
+    for command in (sweep, whole):
         names = f"of {','.join(LEGS)}; default {SWEEP}"
-        parser.add_argument("--legs", type=_some_of(LEGS), default=[SWEEP], metavar="NAMES", help=names)
-        options.add_plan(parser)
-        options.add_legs(parser)
-        options.add_results(parser)
-    for parser in (plot, whole):
-        parser.add_argument("--pictures", type=Path, metavar="DIR", help="default: a folder named like the file")
+        command.add_argument("--legs", type=_some_of(LEGS), default=[SWEEP], metavar="NAMES", help=names)
+        options.add_plan(command)
+        options.add_legs(command)
+        options.add_results(command)
+    for command in (plot, whole):
+        command.add_argument("--pictures", type=Path, metavar="DIR", help="default: a folder named like the file")
         of_type = "of log-probabilities; default: by the model's type of number"
-        parser.add_argument("--tolerance", type=float, metavar="X", help=of_type)
+        command.add_argument("--tolerance", type=float, metavar="X", help=of_type)
     return top
 
 

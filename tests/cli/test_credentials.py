@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.x509.verification import PolicyBuilder, Store
 
 from kvlease.cli.__main__ import main
 from kvlease.rpc import Role, keys
@@ -35,6 +36,16 @@ def test_everybody_gets_a_certificate_that_says_who_it_is(tmp_path: Path, capsys
     ]
     for file in folder.iterdir():
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_certificates_are_believed_by_those_who_look_closely(tmp_path: Path) -> None:
+    assert main(["certs", "dev", str(tmp_path)]) == 0
+
+    authority, gateway = (
+        x509.load_pem_x509_certificate((tmp_path / f"{x}.pem").read_bytes()) for x in ("ca", "gateway")
+    )
+    strict = PolicyBuilder().store(Store([authority])).build_server_verifier(x509.DNSName("localhost"))
+    assert strict.verify(gateway, []) == [gateway, authority]
 
 
 def test_a_ca_that_is_there_is_kept_and_all_else_issued_anew(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+from tests.docs.blocks import blocks
+
 ANYTHING = "…"
 _LATE = ('"leased_blocks"', '"free_blocks"')  # an engine may have told of a block that is free again, or not yet
 _END = "-- end of block --"
@@ -23,14 +24,15 @@ class Step:
     answer: str
 
 
-def steps(text: str) -> list[Step]:
-    """The blocks of a document in their order; a block that is no shell is the answer to the one before."""
+def steps(page: Path) -> list[Step]:
+    """The blocks of a page in their order; a block that is no shell is the answer to the one before."""
     found: list[Step] = []
-    for language, content in BLOCK.findall(text):
-        if language == "sh":
-            found.append(Step(content, ""))
+    for block in blocks(page):
+        if block.language == "sh":
+            found.append(Step(block.text, ""))
         else:
-            found[-1] = Step(found[-1].commands, content)
+            assert not found[-1].answer, f"{page.name}:{block.line}: two answers to one block"
+            found[-1] = Step(found[-1].commands, block.text)
     return found
 
 

@@ -8,8 +8,7 @@ from kvlease.local.ports import free
 from kvlease.v1 import registry_pb2, router_pb2
 from tests.cookbook.document import run, steps, unlike
 
-COOKBOOK = (Path(__file__).parents[2] / "docs" / "grpcurl.md").read_text()
-STEPS = steps(COOKBOOK)
+STEPS = steps(Path(__file__).parents[2] / "docs" / "grpcurl.md")
 PORTS = ("7440", "7441", "8440", "8100", "8200")
 
 # The document starts everything on the default ports, and for a machine that is not busy.

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import yaml
 
 from kvlease.connector.settings import Settings
 from tests.deploy.commands import COMMANDS, parse
-from tests.docs.blocks import blocks
 from tests.sim.lone import lone
 
 ROOT = Path(__file__).parents[2]
@@ -85,13 +83,8 @@ def test_the_balancer_looks_for_services_under_the_names_that_they_have() -> Non
     assert set(re.findall(r"server-template \w+ \d+ (\w+):", told)) == {"registry", "router", "gateway"}
 
 
-def test_the_page_about_it_tells_commands_that_are_taken() -> None:
-    page = ROOT / "docs" / "deploy.md"
-    shell = [block.text for block in blocks(page) if block.language == "sh"]
-    for words in (shlex.split(line) for text in shell for line in text.splitlines() if line.startswith("kvlease-")):
-        parse(words)
-    configured = next(text.partition("--kv-transfer-config '")[2].partition("'")[0] for text in shell if "vllm" in text)
+def test_the_page_about_it_names_files_that_there_are() -> None:
+    page = (ROOT / "docs" / "deploy.md").read_text()
 
-    assert Settings.of(json.loads(configured)["kv_connector_extra_config"], {}).bidirectional
-    for path in re.findall(r"(?:services|deploy)/[\w/]+", page.read_text()):
+    for path in re.findall(r"(?:services|deploy)/[\w/]+", page):
         assert (ROOT / path).exists() or path.endswith("/ours"), path

@@ -1,15 +1,14 @@
 """The code blocks of a page."""
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
-_FENCE = re.compile(r"^( *)```([\w-]*)[^\n]*\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
+from markdown_it import MarkdownIt
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block, and where it begins."""
+    """One block, and where it begins. *language* is empty where none is named, as of an indented block."""
 
     page: Path
     line: int
@@ -18,8 +17,9 @@ class Block:
 
 
 def blocks(page: Path) -> list[Block]:
-    """All blocks of a Markdown file, in order."""
-    source = page.read_text()
+    """All blocks of a Markdown file, fenced or indented, in order."""
     return [
-        Block(page, source.count("\n", 0, found.start()) + 1, found[2], found[3]) for found in _FENCE.finditer(source)
+        Block(page, token.map[0] + 1, token.info, token.content)
+        for token in MarkdownIt().parse(page.read_text())
+        if token.type in ("fence", "code_block") and token.map
     ]

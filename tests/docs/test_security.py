@@ -13,8 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from ssl import create_default_context
 
+import yaml
+
 from kvlease.local.ports import free
-from kvlease.rpc import keys
+from kvlease.rpc import Role, keys
+from kvlease.rpc.credentials import role_of
 from tests.docs.blocks import blocks
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "security.md"
@@ -54,7 +57,7 @@ def shell(script: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_it_can_be_turned_on_as_told(tmp_path: Path) -> None:
-    first, second, *_ = [block.text for block in blocks(PAGE) if block.language == "sh"]
+    first, second = written("sh")
     ports = free(3)
     with shell(placed(first, *ports), tmp_path) as running:
         assert running.stderr is not None
@@ -80,12 +83,30 @@ def test_it_can_be_turned_on_as_told(tmp_path: Path) -> None:
 
 
 def test_the_keys_file_is_one() -> None:
-    (text,) = [block.text for block in blocks(PAGE) if block.language == "toml"]
+    (text,) = written("toml")
 
     known = keys.parse(text, "keys.toml")
 
     assert known.limits_of("team-a").concurrent == 200
     assert known.limits_of("other").rate == 5.0
+
+
+def test_the_certificate_is_one_that_cert_manager_makes_for_an_engine() -> None:
+    (text,) = written("yaml")
+    told = yaml.safe_load(text)
+
+    assert (told["apiVersion"], told["kind"]) == ("cert-manager.io/v1", "Certificate")
+    assert [role_of(name) for name in told["spec"]["uris"]] == [(Role.ENGINE, "d0")]
+    assert {"client auth", "server auth"} < set(told["spec"]["usages"])
+
+
+def test_no_block_is_left_out() -> None:
+    assert {block.language for block in blocks(PAGE)} == {"sh", "toml", "yaml"}
+
+
+def written(language: str) -> list[str]:
+    """The page's blocks in a language."""
+    return [block.text for block in blocks(PAGE) if block.language == language]
 
 
 def wait_for(url: str, ca: Path) -> None:

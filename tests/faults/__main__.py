@@ -15,7 +15,7 @@ PLAIN = ("--strict-config", "--strict-markers", "--import-mode=importlib")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 0 if no case failed, 1 if one did, 2 for a case that there is not."""
-    given = _parser().parse_args(arguments)
+    given = parser().parse_args(arguments)
     matrix = Matrix(
         given.only or CASES,
         engines=not given.fast,
@@ -32,13 +32,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(not good or bool(found[Outcome.FAILED]))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
-    parser.add_argument("--only", type=_numbers, metavar="N[,N]", help="these cases")
-    parser.add_argument("--fast", action="store_true", help="simulated engines only, not vLLM: about a minute")
-    parser.add_argument("--json", action="store_true", help="an object per line")
-    parser.add_argument("--quiet", action="store_true", help="do not tell which test runs")
-    return parser
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    made.add_argument("--only", type=_numbers, metavar="N[,N]", help="these cases")
+    made.add_argument("--fast", action="store_true", help="simulated engines only, not vLLM: about a minute")
+    made.add_argument("--json", action="store_true", help="an object per line")
+    made.add_argument("--quiet", action="store_true", help="do not tell which test runs")
+    return made
 
 
 def _numbers(text: str) -> list[int]:

@@ -78,18 +78,7 @@ def _write(logs: Path, records: Sequence[Record], done: Sequence[Trouble]) -> No
 
 def main() -> int:
     """Returns 1 if a rule was broken."""
-    parser = argparse.ArgumentParser(prog="python -m tests.faults.soak", description=__doc__)
-    parser.add_argument("--duration", type=length, default="5m", metavar="TIME")
-    parser.add_argument("--conversations", type=int, default=1000, metavar="N", help="at a time")
-    parser.add_argument("--think", type=length, default="15s", metavar="TIME", help="mean time between turns")
-    parser.add_argument("--aborts", type=float, default=0.03, metavar="SHARE", help="of turns whose client leaves")
-    parser.add_argument("--prefill", type=int, default=2, metavar="N")
-    parser.add_argument("--decode", type=int, default=4, metavar="N")
-    parser.add_argument("--wait", type=length, default="1s", metavar="TIME", help="for the control plane's answers")
-    parser.add_argument("--faults", type=_acts, default=ALL, metavar="KIND[,KIND]", help="these alone")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--logs", type=Path, help="folder; a temporary one if none is named")
-    given = parser.parse_args()
+    given = parser().parse_args()
     plan = Plan(
         conversations=1_000_000,  # as many as there is time for
         concurrent=given.conversations,
@@ -108,6 +97,21 @@ def main() -> int:
     print(json.dumps(verdict.figures, indent=2), f"logs: {logs}", sep="\n")  # noqa: T201
     print("soak:", f"broken: {'; '.join(verdict.broken)}" if verdict.broken else "ok")  # noqa: T201
     return int(bool(verdict.broken))
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="python -m tests.faults.soak", description=__doc__)
+    made.add_argument("--duration", type=length, default="5m", metavar="TIME")
+    made.add_argument("--conversations", type=int, default=1000, metavar="N", help="at a time")
+    made.add_argument("--think", type=length, default="15s", metavar="TIME", help="mean time between turns")
+    made.add_argument("--aborts", type=float, default=0.03, metavar="SHARE", help="of turns whose client leaves")
+    made.add_argument("--prefill", type=int, default=2, metavar="N")
+    made.add_argument("--decode", type=int, default=4, metavar="N")
+    made.add_argument("--wait", type=length, default="1s", metavar="TIME", help="for the control plane's answers")
+    made.add_argument("--faults", type=_acts, default=ALL, metavar="KIND[,KIND]", help="these alone")
+    made.add_argument("--seed", type=int, default=0)
+    made.add_argument("--logs", type=Path, help="folder; a temporary one if none is named")
+    return made
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,11 +13,14 @@ import pytest
 from openai import OpenAI
 
 from kvlease.local import install, model
+from tests.docs.blocks import blocks
+from tests.docs.place import Place
+from tests.docs.reading import ROOT, read
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
 
 VERSION = os.environ.get("KVLEASE_TEST_VLLM", install.VERSIONS[-1])
-ANYWHERE = ("--registry", "127.0.0.1:0", "--router", "127.0.0.1:0", "--gateway", "127.0.0.1:0")
+START, TALK = [block for block in blocks(ROOT / "README.md") if "kvlease" in block.text][:2]
 
 
 def test_the_demo_shows_that_decode_is_read_and_nothing_else_changes() -> None:
@@ -47,15 +51,25 @@ class Up:
         raise AssertionError(f"it ended without {name!r}")
 
 
+def as_told(place: Place) -> list[str]:
+    """README's command that starts real engines, on addresses of its own."""
+    (told,) = [line for line in START.text.splitlines() if "--engines cpu" in line]
+    words = shlex.split(told, comments=True)[1:]
+    return [*words, "--registry", place.registry, "--router", place.router, "--gateway", place.gateway]
+
+
 def test_it_serves_any_client_starts_again_what_dies_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    options = ["--engines", "cpu", "--vllm", VERSION, "--json", "--wait", "1s", "--logs", str(tmp_path)]
-    command = [sys.executable, "-m", "kvlease.cli", "up", *options, *ANYWHERE]
+    place = Place()
+    options = ["--vllm", VERSION, "--json", "--wait", "1s", "--logs", str(tmp_path / "logs")]
+    command = [sys.executable, "-m", "kvlease.cli", *as_told(place), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         up = Up(process)
         try:
             client = OpenAI(base_url=f"{up.until('ready')['url']}/v1", api_key="none", max_retries=0)
             assert [served.id for served in client.models.list()] == [model.NAME]
             assert says(client) == says(client, stream=True)
+            read([TALK], tmp_path, place)
+            assert re.search(r"reused [1-9]\d* of", (tmp_path / "said.log").read_text())
 
             os.killpg(up.pids["decode-0"], 9)
             assert up.until("engine ended")["name"] == "decode-0"

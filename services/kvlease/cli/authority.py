@@ -48,7 +48,7 @@ class Authority:
     def _make(cls, folder: Path, life: timedelta) -> Self:
         key, name = ec.generate_private_key(ec.SECP256R1()), _name("kvlease development CA")
         certificate = (
-            _builder(name, name, key, life)
+            _builder(name, name, key, key, life)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(_usage(signs=True), critical=True)
             .sign(key, hashes.SHA256())
@@ -61,7 +61,7 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         names = [x509.UniformResourceIdentifier(f"spiffe://{DOMAIN}/kvlease/{path}"), *map(_host, hosts)]
         certificate = (
-            _builder(_name(file), self.certificate.subject, key, life)
+            _builder(_name(file), self.certificate.subject, key, self.key, life)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs=False), critical=True)
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
@@ -75,10 +75,15 @@ class Authority:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, life: timedelta
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    issuer_key: ec.EllipticCurvePrivateKey,
+    life: timedelta,
 ) -> x509.CertificateBuilder:
+    """Names both keys by their digests: Python believes no chain without, from 3.13 on."""
     now = datetime.now(UTC)
-    return x509.CertificateBuilder(
+    made = x509.CertificateBuilder(
         issuer_name=issuer,
         subject_name=subject,
         public_key=key.public_key(),
@@ -86,6 +91,10 @@ def _builder(
         not_valid_before=now - _BACKDATED,
         not_valid_after=now + life,
     )
+    identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
+    return made.add_extension(
+        x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
+    ).add_extension(identifier, critical=False)
 
 
 def _usage(*, signs: bool) -> x509.KeyUsage:
