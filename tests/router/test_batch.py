@@ -7,6 +7,8 @@ import pytest
 
 from kvlease.router.batch import Batch
 
+LATE = 60.0
+
 
 class Oracle:
     """Answers when it is let."""
@@ -34,14 +36,14 @@ async def asked(batch: Batch[str, str], *keys: str) -> list[asyncio.Task[str]]:
 async def test_a_question_alone_goes_at_once() -> None:
     oracle = Oracle()
 
-    await asked(Batch(oracle.ask, most=10, at_a_time=1), "a")
+    await asked(Batch(oracle.ask, most=10, at_a_time=1, late=LATE), "a")
 
     assert oracle.calls == [["a"]]
 
 
 async def test_what_is_asked_during_a_call_shares_the_next_one() -> None:
     oracle = Oracle()
-    batch = Batch(oracle.ask, most=10, at_a_time=1)
+    batch = Batch(oracle.ask, most=10, at_a_time=2, late=LATE)
     first = await asked(batch, "a")
     others = await asked(batch, "b", "c")
 
@@ -55,7 +57,7 @@ async def test_no_call_is_larger_than_it_may_be() -> None:
     oracle = Oracle()
     oracle.let.set()
 
-    tasks = await asked(Batch(oracle.ask, most=2, at_a_time=1), "a", "b", "c", "d", "e")
+    tasks = await asked(Batch(oracle.ask, most=2, at_a_time=1, late=LATE), "a", "b", "c", "d", "e")
 
     assert await asyncio.gather(*tasks) == ["A", "B", "C", "D", "E"]
     assert max(map(len, oracle.calls)) <= 2
@@ -63,7 +65,7 @@ async def test_no_call_is_larger_than_it_may_be() -> None:
 
 async def test_a_failure_is_told_to_all_who_share_the_call_and_ends_there() -> None:
     oracle = Oracle()
-    batch = Batch(oracle.ask, most=10, at_a_time=1)
+    batch = Batch(oracle.ask, most=10, at_a_time=1, late=LATE)
     tasks = await asked(batch, "a")
     oracle.error = ValueError("no")
     oracle.let.set()
@@ -77,7 +79,7 @@ async def test_a_failure_is_told_to_all_who_share_the_call_and_ends_there() -> N
 
 async def test_who_gave_up_is_not_asked_for() -> None:
     oracle = Oracle()
-    batch = Batch(oracle.ask, most=10, at_a_time=1)
+    batch = Batch(oracle.ask, most=10, at_a_time=1, late=LATE)
     first = await asked(batch, "a")
     (gone,) = await asked(batch, "b")
     gone.cancel()
@@ -92,7 +94,7 @@ async def test_who_gave_up_is_not_asked_for() -> None:
 
 async def test_a_call_that_is_lost_keeps_nothing_that_comes_after_it() -> None:
     oracle = Oracle()
-    batch = Batch(oracle.ask, most=10, at_a_time=2)
+    batch = Batch(oracle.ask, most=10, at_a_time=2, late=0.0)
     await asked(batch, "lost")
 
     await asked(batch, "b")
@@ -100,9 +102,24 @@ async def test_a_call_that_is_lost_keeps_nothing_that_comes_after_it() -> None:
     assert oracle.calls == [["lost"], ["b"]]
 
 
+async def test_what_waited_for_a_call_goes_when_that_is_late() -> None:
+    oracle = Oracle()
+    batch = Batch(oracle.ask, most=1, at_a_time=2, late=0.0)
+
+    await asked(batch, "lost", "b", "c")
+    await asked(batch)
+
+    assert oracle.calls == [["lost"], ["b"]]
+
+
+async def test_who_has_waited_long_enough_gives_up() -> None:
+    with pytest.raises(TimeoutError):
+        await Batch(Oracle().ask, most=10, at_a_time=1, late=LATE).get("a", 0.0)
+
+
 async def test_what_is_asked_while_a_call_is_being_answered_is_answered_too() -> None:
     oracle = Oracle()
-    batch = Batch(oracle.ask, most=10, at_a_time=1)
+    batch = Batch(oracle.ask, most=10, at_a_time=1, late=LATE)
     oracle.let.set()
 
     async def again() -> str:

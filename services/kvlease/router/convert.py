@@ -1,6 +1,6 @@
 """Between the wire's messages and the router's values. Requests are checked here."""
 
-from collections.abc import Iterator
+from functools import lru_cache
 
 from google.protobuf.duration_pb2 import Duration
 
@@ -10,7 +10,7 @@ from kvlease.router.registry import Branch
 from kvlease.router.router import Ask
 from kvlease.router.ticket import to_proto
 from kvlease.rpc import Malformed, Violation
-from kvlease.rpc.errors import duration
+from kvlease.rpc.errors import duration, write
 from kvlease.v1 import lease_pb2, registry_pb2, router_pb2
 
 MAX_ID_BYTES = 256
@@ -19,6 +19,7 @@ MAX_MODEL_BYTES = 1024
 MAX_EXCLUDED = 256
 MAX_REPORT_BYTES = 1024
 MAX_WAIT = 60.0
+NOBODY: frozenset[EngineKey] = frozenset()
 
 ROLES = {
     registry_pb2.ENGINE_ROLE_PREFILL: Role.PREFILL,
@@ -40,19 +41,20 @@ PREFILL_STATES = {
 
 def ask(request: router_pb2.RouteRequest, tenant: str, wait: float) -> Ask:
     """Returns what is to be routed. Raises Malformed."""
+    request_id, conversation_id, model = request.request_id, request.conversation_id, request.model
     _check(
-        *_text("request_id", request.request_id, MAX_REQUEST_ID_BYTES),
-        *_text("conversation_id", request.conversation_id, MAX_ID_BYTES, required=False),
-        *_text("model", request.model, MAX_MODEL_BYTES),
-        *_most("exclude", len(request.exclude), MAX_EXCLUDED, "engines"),
+        _text("request_id", request_id, MAX_REQUEST_ID_BYTES),
+        _text("conversation_id", conversation_id, MAX_ID_BYTES, required=False),
+        _text("model", model, MAX_MODEL_BYTES),
+        _most("exclude", len(request.exclude), MAX_EXCLUDED, "engines"),
     )
     return Ask(
         tenant=tenant,
-        request_id=request.request_id,
-        conversation_id=request.conversation_id,
-        model=request.model,
+        request_id=request_id,
+        conversation_id=conversation_id,
+        model=model,
         prompt_tokens=request.prompt_tokens,
-        excluded=frozenset(map(key_of, request.exclude)),
+        excluded=frozenset(map(key_of, request.exclude)) if request.exclude else NOBODY,
         wait=wait,
     )
 
@@ -60,8 +62,8 @@ def ask(request: router_pb2.RouteRequest, tenant: str, wait: float) -> Ask:
 def caller(field: str, engine: lease_pb2.EngineRef) -> EngineKey:
     """Returns which engine calls. Raises Malformed."""
     _check(
-        *_text(f"{field}.engine_id", engine.engine_id, MAX_ID_BYTES),
-        *_text(f"{field}.incarnation", engine.incarnation, MAX_ID_BYTES),
+        _text(f"{field}.engine_id", engine.engine_id, MAX_ID_BYTES),
+        _text(f"{field}.incarnation", engine.incarnation, MAX_ID_BYTES),
     )
     return key_of(engine)
 
@@ -84,8 +86,8 @@ def stop_reason(request: router_pb2.CompleteTicketRequest) -> lease_pb2.StopReas
 def published(request: router_pb2.PublishPrefillRequest) -> tuple[str, lease_pb2.PrefillReport | None]:
     """Returns prefill's lease id and report. Raises Malformed."""
     _check(
-        *_text("lease_id", request.lease_id, MAX_REQUEST_ID_BYTES),
-        *_most("report", request.report.ByteSize(), MAX_REPORT_BYTES, "bytes"),
+        _text("lease_id", request.lease_id, MAX_REQUEST_ID_BYTES),
+        _most("report", request.report.ByteSize(), MAX_REPORT_BYTES, "bytes"),
     )
     return request.lease_id, request.report if request.HasField("report") else None
 
@@ -123,15 +125,16 @@ def engine_of(status: registry_pb2.EngineStatus) -> Engine | None:
 
 def route_response(record: Record, decision: Decision, now: float) -> router_pb2.RouteResponse:
     placement = decision.placement
-    return router_pb2.RouteResponse(
+    response = router_pb2.RouteResponse(
         ticket=decision.ticket,
         ticket_id=record.terms.ticket_id,
         mode=router_pb2.ROUTE_MODE_PREFILL_DECODE if placement.prefill else router_pb2.ROUTE_MODE_DECODE_ONLY,
         prefill=_endpoint(placement.prefill) if placement.prefill else None,
         decode=_endpoint(placement.decode),
         leased_tokens=decision.leased_tokens,
-        ttl=duration(record.expires - now),
     )
+    write(record.expires - now, response.ttl)
+    return response
 
 
 def resolve_response(record: Record, engine: EngineKey) -> router_pb2.ResolveTicketResponse:
@@ -158,31 +161,33 @@ def ticket(record: Record, now: float) -> router_pb2.Ticket:
 
 
 def _endpoint(engine: Engine) -> router_pb2.Endpoint:
-    return router_pb2.Endpoint(
-        engine=lease_pb2.EngineRef(engine_id=engine.key.engine_id, incarnation=engine.key.incarnation),
-        http_url=engine.http_url,
-        data_parallel_rank=engine.rank,
-        data_parallel_size=engine.ranks,
-    )
+    return _endpoint_of(engine.key, engine.http_url, engine.rank, engine.ranks)
+
+
+@lru_cache(1024)
+def _endpoint_of(key: EngineKey, http_url: str, rank: int, ranks: int) -> router_pb2.Endpoint:
+    """One message for all answers that name the engine."""
+    ref = lease_pb2.EngineRef(engine_id=key.engine_id, incarnation=key.incarnation)
+    return router_pb2.Endpoint(engine=ref, http_url=http_url, data_parallel_rank=rank, data_parallel_size=ranks)
 
 
 def _seconds(duration: Duration) -> float:
     return duration.seconds + duration.nanos * 1e-9
 
 
-def _check(*violations: Violation) -> None:
-    if violations:
-        raise Malformed(*violations)
+def _check(*found: Violation | None) -> None:
+    if any(found):
+        raise Malformed(*filter(None, found))
 
 
-def _text(field: str, value: str, most: int, *, required: bool = True) -> Iterator[Violation]:
+def _text(field: str, value: str, most: int, *, required: bool = True) -> Violation | None:
     if not value:
-        if required:
-            yield Violation(field, "must be given")
-    elif len(value.encode()) > most or "\0" in value:
-        yield Violation(field, f"must be at most {most} bytes, without NUL")
+        return Violation(field, "must be given") if required else None
+    if len(value) <= most and value.isascii() and "\0" not in value:
+        return None
+    fits = len(value.encode()) <= most and "\0" not in value
+    return None if fits else Violation(field, f"must be at most {most} bytes, without NUL")
 
 
-def _most(field: str, count: int, most: int, unit: str) -> Iterator[Violation]:
-    if count > most:
-        yield Violation(field, f"must be at most {most} {unit}")
+def _most(field: str, count: int, most: int, unit: str) -> Violation | None:
+    return Violation(field, f"must be at most {most} {unit}") if count > most else None

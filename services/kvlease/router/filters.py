@@ -9,7 +9,9 @@ Filter = Callable[[Engine], bool]
 
 def kept(engines: Iterable[Engine], *filters: Filter) -> tuple[Engine, ...]:
     """Returns the engines that pass every filter, in their order."""
-    return tuple(engine for engine in engines if all(passes(engine) for passes in filters))
+    for passes in filters:
+        engines = filter(passes, engines)
+    return tuple(engines)
 
 
 def prefills(engine: Engine) -> bool:

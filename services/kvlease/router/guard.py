@@ -1,7 +1,7 @@
 """The registry behind a circuit breaker, so that a dead one costs a few requests their wait, and not all."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 import structlog
 
@@ -12,6 +12,8 @@ from kvlease.router.registry import Branch, Registry, RegistryRefused
 from kvlease.router.ticket import Terms
 from kvlease.v1.lease_pb2 import PrefillReport, StopReason
 from kvlease.v1.registry_pb2 import TurnOutcome
+
+T = TypeVar("T")
 
 log = structlog.get_logger()
 
@@ -29,22 +31,19 @@ class GuardedRegistry:
         return await self._inner.engines()
 
     async def branches(self, tenant: str, conversation_id: str, wait: float) -> Sequence[Branch]:
-        async with self._guarded(wait):
-            return await self._inner.branches(tenant, conversation_id, wait)
+        return await self._guarded(lambda: self._inner.branches(tenant, conversation_id, wait), wait)
 
     async def end_turn(
         self, terms: Terms, outcome: TurnOutcome.ValueType, stop_reason: StopReason.ValueType, wait: float
     ) -> PrefillReport | None:
-        async with self._guarded(wait):
-            return await self._inner.end_turn(terms, outcome, stop_reason, wait)
+        return await self._guarded(lambda: self._inner.end_turn(terms, outcome, stop_reason, wait), wait)
 
-    @asynccontextmanager
-    async def _guarded(self, wait: float) -> AsyncIterator[None]:
+    async def _guarded(self, call: Callable[[], Awaitable[T]], wait: float) -> T:
         if not self._breaker.allows():
             raise RegistryUnreachable("did not answer lately")
         was = self._breaker.tripped
         try:
-            yield
+            answer = await call()
         except RegistryUnreachable as error:
             if wait >= self._fair:
                 self._breaker.failed()
@@ -57,3 +56,4 @@ class GuardedRegistry:
         self._breaker.succeeded()
         if was:
             log.info("registry found again")
+        return answer

@@ -1,6 +1,5 @@
 """The registry over gRPC, in the router's words."""
 
-import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import TypeAlias, TypeVar
 
@@ -33,7 +32,8 @@ from kvlease.v1.registry_pb2 import (
 T = TypeVar("T")
 Asked: TypeAlias = tuple[str, str, trace.Headers]
 """Tenant, conversation, and whose trace it is for."""
-LOCATES = 2  # calls at a time
+LOCATES = 2  # calls at a time, the second one while the first is late
+LATE = 0.02  # seconds
 MOST_LOCATED = 1000  # conversations; the registry takes no more at a time
 ENGINES_TIMEOUT = 1.0  # seconds; nobody's request waits for it
 # Said by a registry that works; the rest (no answer, not in time, not understood) is an outage for us.
@@ -53,7 +53,7 @@ class RegistryClient:
 
     def __init__(self, client: EngineRegistryClient) -> None:
         self._client = client
-        self._located = Batch(self._locate, most=MOST_LOCATED, at_a_time=LOCATES)
+        self._located = Batch(self._locate, most=MOST_LOCATED, at_a_time=LOCATES, late=LATE)
 
     async def engines(self) -> Sequence[Engine]:
         request = ListEnginesRequest(include_lost=True)
@@ -62,8 +62,7 @@ class RegistryClient:
 
     async def branches(self, tenant: str, conversation_id: str, wait: float) -> Sequence[Branch]:
         try:
-            async with asyncio.timeout(wait):
-                return await self._located.get((tenant, conversation_id, trace.current()), wait)
+            return await self._located.get((tenant, conversation_id, trace.current()), wait)
         except TimeoutError as error:
             raise RegistryUnreachable("DEADLINE_EXCEEDED") from error
 

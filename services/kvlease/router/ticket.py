@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 
 from kvlease.router.engine import EngineKey
 from kvlease.router.errors import TicketForged
-from kvlease.rpc.errors import duration
+from kvlease.rpc.errors import write
 from kvlease.v1 import lease_pb2, router_pb2
 
 PREFIX = "kvt1."
@@ -71,16 +71,23 @@ class TicketKey:
 
 @lru_cache(REMEMBERED)
 def to_proto(terms: Terms) -> router_pb2.TicketTerms:
-    mode = router_pb2.ROUTE_MODE_PREFILL_DECODE if terms.prefill else router_pb2.ROUTE_MODE_DECODE_ONLY
-    return router_pb2.TicketTerms(
+    message = router_pb2.TicketTerms(
         ticket_id=terms.ticket_id,
-        conversation=lease_pb2.ConversationKey(tenant=terms.tenant, conversation_id=terms.conversation_id),
-        mode=mode,
-        prefill=lease_pb2.EngineRef(**terms.prefill._asdict()) if terms.prefill else None,
-        decode=lease_pb2.EngineRef(**terms.decode._asdict()),
+        mode=router_pb2.ROUTE_MODE_PREFILL_DECODE if terms.prefill else router_pb2.ROUTE_MODE_DECODE_ONLY,
+        prefill=_ref(terms.prefill) if terms.prefill else None,
+        decode=_ref(terms.decode),
         base_generation=terms.base_generation,
-        lifetime=duration(terms.lifetime),
     )
+    conversation = message.conversation
+    conversation.tenant, conversation.conversation_id = terms.tenant, terms.conversation_id
+    write(terms.lifetime, message.lifetime)
+    return message
+
+
+@lru_cache(1024)
+def _ref(engine: EngineKey) -> lease_pb2.EngineRef:
+    """One message for all tickets that name the engine."""
+    return lease_pb2.EngineRef(engine_id=engine.engine_id, incarnation=engine.incarnation)
 
 
 def from_proto(terms: router_pb2.TicketTerms) -> Terms:

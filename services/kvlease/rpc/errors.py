@@ -76,8 +76,15 @@ def status_of(error: Exception, statuses: Statuses) -> status_pb2.Status:
 
 def duration(seconds: float) -> duration_pb2.Duration:
     """Returns whole milliseconds, which people can read, rounded down: a promise is never lengthened on its way."""
+    written = duration_pb2.Duration()
+    write(seconds, written)
+    return written
+
+
+def write(seconds: float, into: duration_pb2.Duration) -> None:
+    """Writes the same into an answer's own field, which is cheaper than to copy it there."""
     whole, milliseconds = divmod(round(seconds * 1e9) // 1_000_000, 1000)
-    return duration_pb2.Duration(seconds=whole, nanos=milliseconds * 1_000_000)
+    into.seconds, into.nanos = whole, milliseconds * 1_000_000
 
 
 def _status(status: Status, message: str, data: Mapping[str, object]) -> status_pb2.Status:
