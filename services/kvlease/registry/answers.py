@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from google.protobuf import duration_pb2
-
 from kvlease.registry.announcements import Announcement
 from kvlease.registry.claims import Claimed
 from kvlease.registry.feed import Happened
@@ -14,7 +12,7 @@ from kvlease.registry.renewals import Renewed
 from kvlease.registry.rules import DRIFT, Timing
 from kvlease.registry.sessions import Answer, Opened
 from kvlease.registry.shown import Shown
-from kvlease.rpc.errors import duration
+from kvlease.rpc.errors import duration, write
 from kvlease.v1 import lease_pb2, registry_pb2
 
 
@@ -41,7 +39,7 @@ def heartbeat(given: Answer) -> registry_pb2.HeartbeatResponse:
     for lease_id, reason in given.free:
         response.orders.add(lease_id=lease_id, free=registry_pb2.FreeOrder(reason=_reason(reason)))
     for lease_id, remaining in given.remaining:
-        response.orders.add(lease_id=lease_id, remaining=duration(remaining))
+        write(remaining, response.orders.add(lease_id=lease_id).remaining)
     return response
 
 
@@ -56,27 +54,31 @@ def announced(given: Sequence[Announcement]) -> registry_pb2.AnnounceLeasesRespo
 
 def granted(given: Granted) -> registry_pb2.GrantLeaseResponse:
     """Tells of a granted lease."""
-    return registry_pb2.GrantLeaseResponse(generation=given.generation, remaining=duration(given.remaining))
+    response = registry_pb2.GrantLeaseResponse(generation=given.generation)
+    write(given.remaining, response.remaining)
+    return response
 
 
 def renewed(given: Sequence[Renewed]) -> registry_pb2.RenewLeasesResponse:
     """Tells what became of renewals."""
     response = registry_pb2.RenewLeasesResponse()
     for x in given:
-        status = registry_pb2.RenewStatus.ValueType(x.outcome)
-        response.results.add(status=status, remaining=duration(x.remaining), leases=x.leases)
+        result = response.results.add(status=registry_pb2.RenewStatus.ValueType(x.outcome), leases=x.leases)
+        write(x.remaining, result.remaining)
     return response
 
 
 def claimed(given: Claimed) -> registry_pb2.ClaimLeaseResponse:
     """Gives a claim with the whole lease."""
-    whole = lease(given.lease, registry_pb2.LEASE_VIEW_FULL)
-    return registry_pb2.ClaimLeaseResponse(ttl=_told(given.ttl), lease=whole, matched_tokens=given.matched_tokens)
+    response = registry_pb2.ClaimLeaseResponse(matched_tokens=given.matched_tokens)
+    write(_told(given.ttl), response.ttl)
+    _tell(given.lease, registry_pb2.LEASE_VIEW_FULL, response.lease)
+    return response
 
 
 def renewed_claim(ttl: float) -> registry_pb2.RenewClaimResponse:
     """Gives a claim more time."""
-    return registry_pb2.RenewClaimResponse(ttl=_told(ttl))
+    return registry_pb2.RenewClaimResponse(ttl=duration(_told(ttl)))
 
 
 def page(given: Page, view: registry_pb2.LeaseView.ValueType) -> registry_pb2.ListLeasesResponse:
@@ -106,25 +108,28 @@ def happened(given: Happened) -> registry_pb2.WatchLeasesResponse:
 
 def lease(given: Shown, view: registry_pb2.LeaseView.ValueType) -> lease_pb2.Lease:
     """Gives a lease; without digests and body unless in full view."""
+    told = lease_pb2.Lease()
+    _tell(given, view, told)
+    return told
+
+
+def _tell(given: Shown, view: registry_pb2.LeaseView.ValueType, into: lease_pb2.Lease) -> None:
+    """Gives a lease as part of an answer: what is made elsewhere would be copied there, handle and all."""
     terms = given.terms
-    return lease_pb2.Lease(
-        lease_id=terms.lease_id,
-        kind=lease_pb2.LeaseKind.ValueType(terms.kind),
-        state=lease_pb2.LeaseState.ValueType(given.state),
-        conversation=lease_pb2.ConversationKey(
-            tenant=terms.conversation.tenant, conversation_id=terms.conversation.conversation_id
-        ),
-        generation=given.generation,
-        parent_lease_id=terms.parent_lease_id,
-        ticket_id=terms.ticket_id,
-        handle=handle(terms.handle, whole=view == registry_pb2.LEASE_VIEW_FULL),
-        remaining=duration(given.remaining),
-        age=duration(given.age),
-        idle=duration(given.idle),
-        claims=given.claims,
-        stop_reason=lease_pb2.StopReason.ValueType(given.stop_reason),
-        retire_reason=_reason(given.reason),
-    )
+    into.lease_id = terms.lease_id
+    into.kind = lease_pb2.LeaseKind.ValueType(terms.kind)
+    into.state = lease_pb2.LeaseState.ValueType(given.state)
+    into.conversation.tenant, into.conversation.conversation_id = terms.conversation
+    into.generation = given.generation
+    into.parent_lease_id = terms.parent_lease_id
+    into.ticket_id = terms.ticket_id
+    _tell_handle(terms.handle, into.handle, whole=view == registry_pb2.LEASE_VIEW_FULL)
+    write(given.remaining, into.remaining)
+    write(given.age, into.age)
+    write(given.idle, into.idle)
+    into.claims = given.claims
+    into.stop_reason = lease_pb2.StopReason.ValueType(given.stop_reason)
+    into.retire_reason = _reason(given.reason)
 
 
 def engine(given: EngineShown) -> registry_pb2.EngineStatus:
@@ -144,21 +149,27 @@ def engine(given: EngineShown) -> registry_pb2.EngineStatus:
 
 def handle(given: Handle, *, whole: bool) -> lease_pb2.Handle:
     """Gives a handle, without digests and body unless it is wanted whole."""
-    chain = given.chain
-    return lease_pb2.Handle(
-        engine=lease_pb2.EngineRef(engine_id=given.engine.engine_id, incarnation=given.engine.incarnation),
-        request_id=given.request_id,
-        token_count=chain.tokens,
-        block_count=given.block_count,
-        chain=lease_pb2.PrefixChain(key_id=chain.key_id, stride=chain.stride, digests=chain.digests if whole else b""),
-        body=given.body if whole else b"",
-        body_format=given.body_format,
-    )
+    told = lease_pb2.Handle()
+    _tell_handle(given, told, whole=whole)
+    return told
 
 
-def _told(ttl: float) -> duration_pb2.Duration:
+def _tell_handle(given: Handle, into: lease_pb2.Handle, *, whole: bool) -> None:
+    chain, told = given.chain, into.chain
+    into.engine.engine_id, into.engine.incarnation = given.engine
+    into.request_id = given.request_id
+    into.token_count = chain.tokens
+    into.block_count = given.block_count
+    told.key_id, told.stride = chain.key_id, chain.stride
+    into.body_format = given.body_format
+    if whole:
+        told.digests = chain.digests
+        into.body = given.body
+
+
+def _told(ttl: float) -> float:
     """How long a reader is to count on its claim: its clock may be slower than the one that ends it."""
-    return duration(ttl * (1 - DRIFT))
+    return ttl * (1 - DRIFT)
 
 
 def _reason(given: Reason) -> lease_pb2.RetireReason.ValueType:

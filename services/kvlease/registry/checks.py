@@ -12,6 +12,8 @@ NANOS = 1_000_000_000
 class Checks:
     """Collects what is wrong; `done` raises it. Fields are named by their path in the request."""
 
+    __slots__ = ("_violations",)
+
     def __init__(self) -> None:
         self._violations: list[Violation] = []
 
@@ -36,9 +38,10 @@ class Checks:
 
     def seconds(self, value: Duration, field: str, longest: float) -> float:
         """Checks a length of time and returns it in seconds; 0 if it is absent."""
-        valid = 0 <= value.nanos < NANOS and value.seconds >= 0
-        length = value.seconds + value.nanos / NANOS
-        self.that(valid and length <= longest, field, f"must be a length of 0 to {longest:g} s")
+        seconds, nanos = value.seconds, value.nanos
+        length = seconds + nanos / NANOS
+        if not (0 <= nanos < NANOS and seconds >= 0 and length <= longest):
+            self.that(False, field, f"must be a length of 0 to {longest:g} s")
         return length
 
     def done(self) -> None:

@@ -1,6 +1,7 @@
 """Messages inside requests, as values of the domain. `at` is a part's path in its request."""
 
 from functools import lru_cache
+from operator import lt
 from sys import intern
 
 from kvlease.registry.announcements import Announced
@@ -20,6 +21,8 @@ LONGEST = 10 * 365 * 86400.0
 """Seconds; a longer time is a mistake."""
 _KINDS = {int(kind): kind for kind in Kind}
 _STOP_REASONS = {int(reason): reason for reason in StopReason}
+_FILTER_KINDS = (0, *Kind)
+_FILTER_STATES = (0, *State)
 
 
 def announced(checks: Checks, given: lease_pb2.Lease, at: str) -> Announced:
@@ -52,9 +55,8 @@ def handle(checks: Checks, given: lease_pb2.Handle, at: str) -> Handle:
     checks.that(tokens > 0, f"{at}.token_count", "must be above 0")
     checks.that(blocks > 0, f"{at}.block_count", "must be above 0")
     checks.that(stride > 0, f"{at}.chain.stride", "must be above 0")
-    if stride:
-        expected = DIGEST * -(-tokens // stride)
-        checks.that(len(digests) == expected, f"{at}.chain.digests", f"must be {expected} bytes, 8 for every stride")
+    if stride and len(digests) != (expected := DIGEST * -(-tokens // stride)):
+        checks.that(False, f"{at}.chain.digests", f"must be {expected} bytes, 8 for every stride")
     return Handle(
         engine=engine_ref(checks, given.engine, f"{at}.engine"),
         request_id=checks.name(given.request_id, f"{at}.request_id", MAX_REQUEST_ID),
@@ -80,16 +82,16 @@ def renewal(checks: Checks, given: registry_pb2.LeaseRenewal, at: str) -> Renewa
 
 def branch(checks: Checks, given: registry_pb2.BranchTarget) -> Branch:
     """Reads a reader's prompt."""
-    strides = tuple(given.strides)
-    checks.name(given.key_id, "branch.key_id", MAX_NAME)
-    checks.that(given.stride > 0, "branch.stride", "must be above 0")
-    ascending = 0 not in strides and tuple(sorted({*strides})) == strides
+    key_id, stride, strides, digests = given.key_id, given.stride, tuple(given.strides), given.digests
+    checks.name(key_id, "branch.key_id", MAX_NAME)
+    checks.that(stride > 0, "branch.stride", "must be above 0")
+    ascending = all(map(lt, (0, *strides), strides))
     checks.that(ascending, "branch.strides", "must be above 0 and ascend")
     checks.that(len(strides) <= MAX_BOUNDARIES, "branch.strides", f"must be at most {MAX_BOUNDARIES}")
-    expected = DIGEST * len(strides)
-    checks.that(len(given.digests) == expected, "branch.digests", f"must be {expected} bytes, 8 for every boundary")
+    if len(digests) != (expected := DIGEST * len(strides)):
+        checks.that(False, "branch.digests", f"must be {expected} bytes, 8 for every boundary")
     key = conversation_key(checks, given.conversation, "branch.conversation", kept=True)
-    return Branch(key, Prompt(given.key_id, given.stride, strides, given.digests))
+    return Branch(key, Prompt(key_id, stride, strides, digests))
 
 
 def conversation_key(checks: Checks, given: lease_pb2.ConversationKey, at: str, *, kept: bool) -> Conversation:
@@ -116,8 +118,8 @@ def _shared(engine_id: str, incarnation: str) -> EngineRef:
 
 def lease_filter(checks: Checks, given: registry_pb2.LeaseFilter, tenant: str) -> Filter:
     """Reads which of the tenant's leases are wanted."""
-    kind = checks.one_of(given.kind, (0, *Kind), "filter.kind")
-    state = checks.one_of(given.state, (0, *State), "filter.state")
+    kind = checks.one_of(given.kind, _FILTER_KINDS, "filter.kind")
+    state = checks.one_of(given.state, _FILTER_STATES, "filter.state")
     checks.name(given.conversation_id, "filter.conversation_id", MAX_NAME, optional=True)
     checks.name(given.engine_id, "filter.engine_id", MAX_NAME, optional=True)
     checks.done()

@@ -23,6 +23,9 @@ MAX_PAGE = 1000
 MAX_LOCATED = 1000
 LONGEST_RELEASE_WAIT = 30.0
 LONGEST_CLAIM_WAIT = 60.0
+_READ_OUTCOMES = frozenset(ReadOutcome)
+_TURN_OUTCOMES = frozenset(TurnOutcome)
+_STOP_REASONS = frozenset(StopReason)
 
 
 def engine(request: registry_pb2.OpenSessionRequest) -> Engine:
@@ -45,17 +48,18 @@ def credential(message: registry_pb2.SessionCredential) -> Credential:
 def beat(request: registry_pb2.HeartbeatRequest) -> Beat:
     """Reads a heartbeat."""
     checks = Checks()
-    for field in ("freed_lease_ids", "renew_lease_ids"):
-        for i, lease_id in enumerate(getattr(request, field)):
+    freed, renew, load = tuple(request.freed_lease_ids), tuple(request.renew_lease_ids), request.load
+    for field, named in (("freed_lease_ids", freed), ("renew_lease_ids", renew)):
+        for i, lease_id in enumerate(named):
             checks.name(lease_id, f"{field}[{i}]", MAX_ID)
     checks.done()
     return Beat(
         received=request.received_number,
-        load=request.load.SerializeToString(),
-        leased=request.load.leased_blocks,
+        load=load.SerializeToString(),
+        leased=load.leased_blocks,
         reclaim=request.reclaim_blocks,
-        freed=tuple(request.freed_lease_ids),
-        renew=tuple(request.renew_lease_ids),
+        freed=freed,
+        renew=renew,
         draining=request.draining,
     )
 
@@ -146,7 +150,7 @@ def claim_id(request: registry_pb2.RenewClaimRequest | registry_pb2.FinishClaimR
     checks = Checks()
     checks.name(request.claim_id, "claim_id", MAX_ID)
     if isinstance(request, registry_pb2.FinishClaimRequest):
-        checks.one_of(request.outcome, tuple(ReadOutcome), "outcome")
+        checks.one_of(request.outcome, _READ_OUTCOMES, "outcome")
     checks.done()
     return request.claim_id
 
@@ -156,8 +160,8 @@ def turn_end(request: registry_pb2.EndTurnRequest) -> TurnEnd:
     checks = Checks()
     checks.name(request.ticket_id, "ticket_id", MAX_NAME)
     key = parts.conversation_key(checks, request.conversation, "conversation", kept=False)
-    outcome = checks.one_of(request.outcome, tuple(TurnOutcome), "outcome")
-    stop_reason = checks.one_of(request.stop_reason, tuple(StopReason), "stop_reason")
+    outcome = checks.one_of(request.outcome, _TURN_OUTCOMES, "outcome")
+    stop_reason = checks.one_of(request.stop_reason, _STOP_REASONS, "stop_reason")
     named = request.HasField("decode") or outcome == TurnOutcome.NOTHING_KEPT
     decode = parts.engine_ref(checks, request.decode, "decode") if named else None
     checks.done()

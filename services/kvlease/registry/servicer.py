@@ -1,5 +1,6 @@
 """The RPCs: convert, call the store, convert. Who may call what is said in `kvlease.rpc.access`."""
 
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, TypeAlias
@@ -25,6 +26,8 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
     def __init__(self, store: Store, timing: Timing) -> None:
         self._store = store
         self._timing = timing
+        self._logs = log.bind().is_enabled_for(logging.DEBUG)
+        """Whether every read is to be logged; to ask the logger each time costs more than to end a claim."""
 
     async def OpenSession(
         self, request: registry_pb2.OpenSessionRequest, context: Context
@@ -109,8 +112,9 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
     ) -> registry_pb2.FinishClaimResponse:
         claim_id = requests.claim_id(request)
         lease_id = await self._store.finish_claim(requests.credential(request.credential), claim_id)
-        outcome = registry_pb2.ReadOutcome.Name(request.outcome).removeprefix("READ_OUTCOME_")
-        log.debug("claim finished", lease=lease_id, outcome=outcome, tokens=request.tokens, bytes=request.bytes)
+        if self._logs:
+            outcome = registry_pb2.ReadOutcome.Name(request.outcome).removeprefix("READ_OUTCOME_")
+            log.debug("claim finished", lease=lease_id, outcome=outcome, tokens=request.tokens, bytes=request.bytes)
         return registry_pb2.FinishClaimResponse()
 
     async def EndTurn(self, request: registry_pb2.EndTurnRequest, context: Context) -> registry_pb2.EndTurnResponse:
