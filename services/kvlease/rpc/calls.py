@@ -12,7 +12,7 @@ from grpc_status import rpc_status
 from kvlease.rpc.errors import INTERNAL, Malformed, Statuses, Violation, status_of
 from kvlease.rpc.guard import Guard
 from kvlease.rpc.identity import CredentialsWrong, EngineDenied, RoleDenied, TenantDenied
-from kvlease.rpc.logging import bound_call
+from kvlease.rpc.logging import name_call
 from kvlease.rpc.wrapping import Context, Handler, MaybeHandler, Wrapping
 
 Admit: TypeAlias = Callable[[str, Context, int], AbstractContextManager[None]]
@@ -54,27 +54,27 @@ class _Method:
         return grpc.unary_unary_rpc_method_handler(self._unary, None, self._encode)
 
     async def _unary(self, data: bytes, context: Context) -> Any:
-        with bound_call(self._name, context):
-            try:
-                with self._admit(self._name, context, len(data)):
-                    return await self._call(self._request(data), context)
-            except grpc.aio.AbortError:
-                raise
-            except Exception as error:  # noqa: BLE001 - the last stop before gRPC, which would show it to the caller
-                await self._abort(error, context)
+        name_call(self._name, context)
+        try:
+            with self._admit(self._name, context, len(data)):
+                return await self._call(self._request(data), context)
+        except grpc.aio.AbortError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the last stop before gRPC, which would show it to the caller
+            await self._abort(error, context)
 
     async def _stream(self, data: bytes, context: Context) -> None:
-        with bound_call(self._name, context):
-            try:
-                with self._admit(self._name, context, len(data)):
-                    answers: AsyncGenerator[Any, None] = self._call(self._request(data), context)
-                    async with aclosing(answers):
-                        async for answer in answers:
-                            await context.write(answer)
-            except grpc.aio.AbortError:
-                raise
-            except Exception as error:  # noqa: BLE001 - as above
-                await self._abort(error, context)
+        name_call(self._name, context)
+        try:
+            with self._admit(self._name, context, len(data)):
+                answers: AsyncGenerator[Any, None] = self._call(self._request(data), context)
+                async with aclosing(answers):
+                    async for answer in answers:
+                        await context.write(answer)
+        except grpc.aio.AbortError:
+            raise
+        except Exception as error:  # noqa: BLE001 - as above
+            await self._abort(error, context)
 
     def _request(self, data: bytes) -> Any:
         try:

@@ -4,8 +4,7 @@ import enum
 import logging
 import secrets
 import sys
-from contextvars import ContextVar, Token
-from types import TracebackType
+from contextvars import ContextVar
 from typing import Any, TextIO
 
 import grpc
@@ -49,28 +48,21 @@ def configure(style: LogFormat = LogFormat.AUTO, *, debug: bool = False, stream:
     )
 
 
-class bound_call:  # noqa: N801 - used as a function
-    """Names the method and the call's id (the caller's own, or a random one) in every line logged inside.
+def name_call(method: str, context: "grpc.aio.ServicerContext[Any, Any]") -> None:
+    """Names the method and the call's id (the caller's own, or a random one) in every line of this call's task.
 
     Costs next to nothing until a line is logged: most calls log none.
     """
+    _current.set(_Call(method, context))
 
-    __slots__ = ("_context", "_id", "_method", "_token", "_trace_id")
+
+class _Call:
+    __slots__ = ("_context", "_id", "_method", "_trace_id")
 
     def __init__(self, method: str, context: "grpc.aio.ServicerContext[Any, Any]") -> None:
         self._method = method
         self._context = context
-        self._id = ""
-        self._trace_id = ""
-        self._token: Token[bound_call | None]
-
-    def __enter__(self) -> None:
-        self._token = _current.set(self)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        _current.reset(self._token)
+        self._id = self._trace_id = ""
 
     def name(self, line: EventDict) -> None:
         """Adds the names to a line."""
@@ -85,7 +77,7 @@ class bound_call:  # noqa: N801 - used as a function
             line.setdefault("trace_id", self._trace_id)
 
 
-_current: ContextVar[bound_call | None] = ContextVar("call", default=None)
+_current: ContextVar[_Call | None] = ContextVar("call", default=None)
 
 
 def _name_call(_logger: WrappedLogger, _level: str, line: EventDict) -> EventDict:
