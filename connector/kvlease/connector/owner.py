@@ -66,8 +66,6 @@ class Owner:
         That is noted here and not after the freeing: a heartbeat in between would extend the promise on blocks that a
         fail-safe has let go.
         """
-        if not self._to_free and not self._silent(now):
-            return {}  # what comes this very moment is for the next step
         with self._lock:
             if self._silent(now):
                 self._to_free |= dict.fromkeys(self._held, "registry silent")
@@ -83,6 +81,10 @@ class Owner:
     def waiting(self) -> bool:
         """Something is to be freed."""
         return bool(self._to_free)
+
+    def owes(self, now: float) -> bool:
+        """Whether anything is `due`; without the lock, for each step: what comes this very moment is for the next."""
+        return bool(self._to_free) or self._silent(now)
 
     @property
     def leases(self) -> int:
@@ -150,7 +152,8 @@ class Owner:
             return lease_id in self._held and lease_id not in self._to_free
 
     def _silent(self, now: float) -> bool:
-        return bool(self._held) and self._last_answer is not None and now > self._last_answer + self._hold
+        answered = self._last_answer
+        return answered is not None and now > answered + self._hold and bool(self._held)
 
 
 def _name(reason: "RetireReason.ValueType") -> str:

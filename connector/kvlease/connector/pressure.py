@@ -1,6 +1,6 @@
 """When an engine asks for leased blocks back. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 PATIENCE = 0.2  # seconds until what was asked for is asked for again
@@ -28,13 +28,15 @@ class Pressure:
     watermark: float  # share of the pool
     wanted: int = 0  # blocks of the request that vLLM asks about and has not allocated yet
     _asked: float = float("-inf")
+    _mark: int = field(init=False)  # blocks
+
+    def __post_init__(self) -> None:
+        self._mark = round(self.total * self.watermark)
 
     def reclaim(self, pool: Pool, now: float) -> int:
         """Returns how many blocks to ask for now; 0: none, or asked for a moment ago."""
-        if not pool.blocks:
-            return 0
-        short = round(self.total * self.watermark) + self.wanted - pool.free
-        if short <= 0 or now < self._asked + PATIENCE:
+        short = self._mark + self.wanted - pool.free
+        if short <= 0 or not (blocks := pool.blocks) or now < self._asked + PATIENCE:
             return 0
         self._asked = now
-        return min(short, pool.blocks)
+        return min(short, blocks)

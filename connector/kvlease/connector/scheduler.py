@@ -218,10 +218,9 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         """Whether an idle engine must step: to free blocks, or to end a read."""
         now = self._clock()
         return (
-            self._owner.waiting
+            self._owner.owes(now)
             or bool(self._passing)
             or self._reads.due(now)
-            or self._owner.silent(now)
             or (self._inputs is None and self._owner.leases > 0)
         )
 
@@ -257,6 +256,8 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
     def _free_due(self, now: float) -> None:
         while self._passing:
             self._retention.let_go(self._passing.pop())
+        if not self._owner.owes(now):
+            return
         if (lag := self._owner.lag(now)) is not None:
             self._counts.reclaimed(lag)
         for lease_id, why in self._owner.due(now).items():
