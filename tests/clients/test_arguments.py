@@ -61,3 +61,18 @@ def test_a_turns_time_is_a_number(registry: FakeRegistry) -> None:
         timeout: Any = "5s"
         with pytest.raises(TypeError, match="timeout must be a number of seconds, not '5s'"):
             conversation.chat([], model="m", timeout=timeout)
+
+
+@pytest.mark.parametrize(
+    ("kind", "way"),
+    [(sync.Client, "`with client.conversation"), (aio.Client, "`async with client.conversation")],
+)
+@pytest.mark.parametrize("member", ["chat", "held", "remaining", "conversation_id"])
+def test_a_conversation_that_is_not_entered_says_how(kind: Any, way: str, member: str) -> None:
+    with pytest.raises(AttributeError, match=f"{way}.*`conversation.{member}`"):
+        getattr(kind().conversation("c"), member)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_has_no_other_members_either(kind: Any) -> None:
+    assert not hasattr(kind().conversation("c"), "no_such_member")

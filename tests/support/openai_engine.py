@@ -111,6 +111,10 @@ class FakeEngine:
         """Says how to answer the next requests."""
         self._scripts.extend(scripts)
 
+    def forget(self) -> None:
+        """Answers as vLLM does again, whatever was said."""
+        self._scripts.clear()
+
     async def request(self, number: int = 1) -> Received:
         """Waits for the n-th request."""
         while len(self.received) < number:

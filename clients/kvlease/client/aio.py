@@ -20,7 +20,7 @@ from kvlease.client.arguments import text
 from kvlease.client.caller import Caller
 from kvlease.client.channel import DEFAULT_REGISTRY, DEFAULT_ROUTER, WATCH_TIMEOUT
 from kvlease.client.completions import Ask
-from kvlease.client.conversation import Conversation, engines_of
+from kvlease.client.conversation import AsyncBlock, Conversation, engines_of
 from kvlease.client.engine import EngineRegistryClient, EngineRouterClient
 from kvlease.client.errors import DeadlineExceeded, KvleaseError, Unavailable
 from kvlease.client.keeper import Keeper
@@ -259,13 +259,13 @@ class Client:
         answer = await _persist(self._registry.list_engines, request, timeout)
         return [convert.engine(status) for status in answer.engines]
 
-    @asynccontextmanager
-    async def conversation(
+    def conversation(
         self, conversation_id: str, *, ttl: float = HOLD_TTL, end_on_exit: bool = False
-    ) -> AsyncGenerator["Conversation[chat.Answer]", None]:
+    ) -> "AsyncBlock[chat.Answer]":
         """Holds a conversation's leases, renewed from a thread of their own, until the block is left.
 
-        The thread goes on while the event loop is blocked.
+        The thread goes on while the event loop is blocked. Answers that were not read to their end are taken back on
+        the way out.
 
         Args:
             conversation_id: Whose leases.
@@ -277,12 +277,20 @@ class Client:
             KvleaseError: The first renewal was refused. A registry that is down or slow raises nothing: the
                 conversation counts as not held until it answers.
         """
+        return AsyncBlock(self._hold(conversation_id, ttl, end_on_exit=end_on_exit))
+
+    @asynccontextmanager
+    async def _hold(
+        self, conversation_id: str, ttl: float, *, end_on_exit: bool
+    ) -> AsyncGenerator["Conversation[chat.Answer]", None]:
         hold = Hold(conversation_id, ttl, due=self._keeper.clock())
         self._keeper.add(hold, *await self._first_renewal(hold))
+        conversation = Conversation(hold, self._keeper, self._serve)
         try:
-            yield Conversation(hold, self._keeper, self._serve)
+            yield conversation
         finally:
             self._keeper.remove(hold)
+            await asyncio.gather(*(answer.aclose() for answer in conversation.answers))
             if end_on_exit:
                 await self._end_quietly(conversation_id)
 

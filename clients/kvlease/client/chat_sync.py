@@ -1,12 +1,14 @@
 """Turns for threads: those of `kvlease.client.chat`, on an event loop of their own."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Self
 
 from kvlease.client.aio import Client
 from kvlease.client.answer import Chunk
 from kvlease.client.completions import Ask
 from kvlease.client.conversation import engines_of
+from kvlease.client.errors import ClientClosed
 from kvlease.client.portal import Portal
 from kvlease.client.types import PrefillReport
 
@@ -17,8 +19,9 @@ if TYPE_CHECKING:
 class Answer(Iterator[Chunk]):
     """A turn's answer: to be iterated over once, by one thread, and read when that is over.
 
-    Nothing is sent before the first chunk is asked for. Whoever leaves early closes it: then both engines drop the
-    request.
+    Nothing is sent before the first chunk is asked for. An answer that is left early is taken back, so that both
+    engines drop the request: at once by `close`, which any thread may call, or on leaving its own `with` block or its
+    conversation's; also when nobody has hold of it any more.
     """
 
     def __init__(self, portal: Portal, answer: "chat.Answer") -> None:
@@ -33,7 +36,13 @@ class Answer(Iterator[Chunk]):
 
     @property
     def message(self) -> dict[str, Any]:
-        """The assistant's message (of the first choice), as it goes into the next turn's messages."""
+        """The assistant's message (of the first choice), as it goes into the next turn's messages.
+
+        Whole once the answer was iterated over to its end, else what came of it so far.
+
+        Raises:
+            NotAnswered: Nothing has come yet.
+        """
         return self._answer.message
 
     @property
@@ -59,7 +68,16 @@ class Answer(Iterator[Chunk]):
 
     def close(self) -> None:
         """Takes the turn back unless it is over."""
-        self._portal.run(self._answer.aclose())
+        with suppress(ClientClosed):  # then it was taken back before
+            self._portal.run(self._answer.aclose())
+
+    def __enter__(self) -> Self:
+        """Gives itself: nothing is sent yet."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Takes the turn back unless it is over."""
+        self.close()
 
     async def _next(self) -> Chunk | None:
         try:
@@ -84,7 +102,8 @@ class Chats:
 
     def close(self) -> None:
         """Closes what was opened."""
-        if self._engines is not None:
-            self._portal.run(self._engines.close())
+        engines, self._engines = self._engines, None
+        if engines is not None:
+            self._portal.run(engines.close())
             self._portal.run(self._client.close())
-            self._portal.close()
+        self._portal.close()

@@ -1,8 +1,10 @@
 """What users hold: a conversation whose leases are renewed, and in which they may chat."""
 
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
+from weakref import WeakSet
 
 from kvlease.client.completions import Ask
 from kvlease.client.keeper import Keeper
@@ -18,13 +20,19 @@ AnswerT = TypeVar("AnswerT")
 
 
 class Conversation(Generic[AnswerT]):
-    """A conversation that is held: its leases are renewed until the end of the `with` block."""
+    """A conversation that is held, until its `with` block is left: its leases are renewed, its answers can be read."""
 
     def __init__(self, hold: Hold, keeper: Keeper, serve: Callable[[Ask], AnswerT]) -> None:
         """Shows *hold*, which *keeper* renews; *serve* takes a turn."""
         self._hold = hold
         self._keeper = keeper
         self._serve = serve
+        self._answers: WeakSet[AnswerT] = WeakSet()
+
+    @property
+    def answers(self) -> list[AnswerT]:
+        """Those that somebody still has hold of; they are closed when the block is left."""
+        return list(self._answers)
 
     @property
     def conversation_id(self) -> str:
@@ -67,7 +75,7 @@ class Conversation(Generic[AnswerT]):
             EngineUnreachable, AnswerBroken: All tries failed, or the answer broke off after it had begun.
             DeadlineExceeded: It took longer than *timeout*.
         """
-        return self._serve(
+        answer = self._serve(
             Ask.of(
                 self.conversation_id,
                 messages,
@@ -78,6 +86,59 @@ class Conversation(Generic[AnswerT]):
                 answered=lambda: self._keeper.expect(self._hold),
             )
         )
+        self._answers.add(answer)
+        return answer
+
+
+class _Unentered:
+    """A conversation whose block was not entered yet."""
+
+    _entered_by = "with"
+
+    if not TYPE_CHECKING:  # type checkers see by themselves that it has no such member
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Says what to do about one of a conversation's members."""
+            if name.startswith("_") or not hasattr(Conversation, name):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            way = f"{self._entered_by} client.conversation(...) as conversation:"
+            raise AttributeError(f"a conversation is held in a block: write `{way}`, and there `conversation.{name}`")
+
+
+class Block(_Unentered, AbstractContextManager[Conversation[AnswerT]]):
+    """What holds a conversation: `with client.conversation("42") as conversation`."""
+
+    def __init__(self, held: AbstractContextManager[Conversation[AnswerT]]) -> None:
+        self._held = held
+
+    def __enter__(self) -> Conversation[AnswerT]:
+        """Begins to hold it."""
+        return self._held.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        """Takes back what was not answered to its end, and lets go of it."""
+        return self._held.__exit__(kind, error, trace)
+
+
+class AsyncBlock(_Unentered, AbstractAsyncContextManager[Conversation[AnswerT]]):
+    """What holds a conversation: `async with client.conversation("42") as conversation`."""
+
+    _entered_by = "async with"
+
+    def __init__(self, held: AbstractAsyncContextManager[Conversation[AnswerT]]) -> None:
+        self._held = held
+
+    async def __aenter__(self) -> Conversation[AnswerT]:
+        """Begins to hold it."""
+        return await self._held.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        """Takes back what was not answered to its end, and lets go of it."""
+        return await self._held.__aexit__(kind, error, trace)
 
 
 def engines_of(routes: "chat.Routes") -> "chat.Engines":

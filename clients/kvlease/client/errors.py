@@ -250,7 +250,11 @@ class ServerFault(Internal):
 
 
 class ClientClosed(KvleaseError):
-    """The client was closed before or during the call."""
+    """The client was closed before or during the call, or what was being read was."""
+
+
+class NotAnswered(KvleaseError):
+    """A turn's message was asked for before anything of it had come."""
 
 
 class EngineError(KvleaseError):

@@ -5,6 +5,8 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from kvlease.client.errors import ClientClosed
+
 T = TypeVar("T")
 
 
@@ -15,10 +17,16 @@ class Portal:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._closed = False
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Waits for a coroutine; one whose caller is interrupted is cancelled."""
-        running = asyncio.run_coroutine_threadsafe(work, self._started())
+        """Waits for a coroutine; one whose caller is interrupted is cancelled. Raises ClientClosed after `close`."""
+        try:
+            loop = self._started()
+        except ClientClosed:
+            work.close()
+            raise
+        running = asyncio.run_coroutine_threadsafe(work, loop)
         try:
             return running.result()
         finally:
@@ -29,12 +37,15 @@ class Portal:
         with self._lock:
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None
+            self._closed = True
         if loop is not None and thread is not None:
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
 
     def _started(self) -> asyncio.AbstractEventLoop:
         with self._lock:
+            if self._closed:
+                raise ClientClosed("the client is closed: make a new one")
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=_serve, args=(self._loop,), name="kvlease-portal", daemon=True)

@@ -22,7 +22,7 @@ from kvlease.client.arguments import text
 from kvlease.client.caller import Caller
 from kvlease.client.channel import DEFAULT_REGISTRY, DEFAULT_ROUTER, WATCH_TIMEOUT
 from kvlease.client.chat_sync import Answer, Chats
-from kvlease.client.conversation import Conversation
+from kvlease.client.conversation import Block, Conversation
 from kvlease.client.errors import DeadlineExceeded, KvleaseError, Unavailable
 from kvlease.client.keeper import Keeper
 from kvlease.client.renewal import HOLD_TTL, Hold
@@ -249,11 +249,10 @@ class Client:
         answer = _persist(self._registry, self._registry.stub.ListEngines, request, timeout)
         return [convert.engine(status) for status in answer.engines]
 
-    @contextmanager
-    def conversation(
-        self, conversation_id: str, *, ttl: float = HOLD_TTL, end_on_exit: bool = False
-    ) -> Generator[Conversation[Answer], None, None]:
+    def conversation(self, conversation_id: str, *, ttl: float = HOLD_TTL, end_on_exit: bool = False) -> Block[Answer]:
         """Holds a conversation's leases, renewed from a thread of their own, until the block is left.
+
+        Answers that were not read to their end are taken back on the way out.
 
         Args:
             conversation_id: Whose leases.
@@ -265,12 +264,21 @@ class Client:
             KvleaseError: The first renewal was refused. A registry that is down or slow raises nothing: the
                 conversation counts as not held until it answers.
         """
+        return Block(self._hold(conversation_id, ttl, end_on_exit=end_on_exit))
+
+    @contextmanager
+    def _hold(
+        self, conversation_id: str, ttl: float, *, end_on_exit: bool
+    ) -> Generator[Conversation[Answer], None, None]:
         hold = Hold(conversation_id, ttl, due=self._keeper.clock())
         self._keeper.add(hold, *self._first_renewal(hold))
+        conversation = Conversation(hold, self._keeper, self._chats.serve)
         try:
-            yield Conversation(hold, self._keeper, self._chats.serve)
+            yield conversation
         finally:
             self._keeper.remove(hold)
+            for answer in conversation.answers:
+                answer.close()
             if end_on_exit:
                 self._end_quietly(conversation_id)
 
