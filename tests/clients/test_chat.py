@@ -46,6 +46,17 @@ async def ask(client: aio.Client, **options: Any) -> Answer:
         return answer
 
 
+async def read(answer: Answer) -> None:
+    async for _ in answer:
+        pass
+
+
+async def renewed_again(stack: Stack) -> None:
+    """Waits until a renewal that begins from now on has been answered: then the next one comes."""
+    asked = len([call for call in stack.registry.calls if call.method == "RenewLeases"])
+    assert await asyncio.to_thread(stack.registry.wait_for, "RenewLeases", asked + 2)
+
+
 async def test_an_answer_comes_in_chunks_and_is_gathered(client: aio.Client) -> None:
     async with client.conversation("c") as conversation:
         answer = conversation.chat(MESSAGES, model=MODEL, stream_options={"include_usage": True})
@@ -116,6 +127,28 @@ async def test_the_next_turn_says_what_was_reused(client: aio.Client) -> None:
     assert second.report
     assert first.report.reused_tokens == 0
     assert second.report.reused_tokens > 0
+
+
+@pytest.mark.parametrize("fault", [drop, pieces(event(True, 0, {"content": "Hel"}), then=Drop)])
+async def test_a_conversation_whose_engine_broke_off_is_not_held_until_the_next_answer(
+    client: aio.Client, stack: Stack, fault: Any
+) -> None:
+    async with client.conversation("c", ttl=2.1) as conversation:
+        await read(conversation.chat(MESSAGES, model=MODEL))
+        await renewed_again(stack)
+        assert conversation.held
+        stack.decode.next(*[fault] * 3)
+        with pytest.raises((EngineUnreachable, AnswerBroken)):
+            await read(conversation.chat(MESSAGES, model=MODEL))
+
+        assert not conversation.held
+        await renewed_again(stack)  # the registry does not know yet that the engine is gone
+        assert not conversation.held
+
+        stack.decode.forget()
+        await read(conversation.chat(MESSAGES, model=MODEL))
+        await renewed_again(stack)
+        assert conversation.held
 
 
 async def test_tool_calls_are_put_together(client: aio.Client, stack: Stack) -> None:

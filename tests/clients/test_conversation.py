@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from kvlease.client import aio, sync
-from kvlease.client.errors import PermissionDenied, Unavailable
+from kvlease.client.errors import DeadlineExceeded, PermissionDenied, Unavailable
 from kvlease.client.testing import FakeRegistry
+from kvlease.client.types import EngineRef
 
 SHORT = 2.1  # seconds asked for with every renewal, a third of which lies between two
 
@@ -99,6 +100,72 @@ def test_a_conversation_that_was_ended_elsewhere_is_not_held(client: sync.Client
         assert renewed_again(registry)
 
         assert not conversation.held
+
+
+@pytest.mark.parametrize("kind", ["end", "end in vain", "renew"])
+def test_what_the_client_itself_heard_to_be_gone_is_not_held(
+    client: sync.Client, registry: FakeRegistry, kind: str
+) -> None:
+    registry.grant("c")
+    with client.conversation("c") as conversation, sync.Client(registry=registry.address) as other:
+        assert conversation.held
+        match kind:
+            case "end":
+                client.end("c")
+            case "end in vain":
+                other.end("c")
+                client.end("c")
+            case "renew":
+                other.end("c")
+                client.renew("another", "c")
+
+        assert not conversation.held
+
+
+async def test_what_the_client_itself_heard_to_be_gone_is_not_held_by_tasks(registry: FakeRegistry) -> None:
+    registry.grant("a")
+    registry.grant("b")
+    async with (
+        aio.Client(registry=registry.address) as client,
+        client.conversation("a") as first,
+        client.conversation("b") as second,
+    ):
+        await client.end("a")
+        assert (first.held, second.held) == (False, True)
+        with sync.Client(registry=registry.address) as other:
+            other.end("b")
+        await client.renew("b")
+        assert not second.held
+
+
+def test_an_end_without_an_answer_may_have_been_one(client: sync.Client, registry: FakeRegistry) -> None:
+    registry.grant("c")
+    with client.conversation("c") as conversation:
+        registry.freeze()
+        with pytest.raises(DeadlineExceeded):
+            client.end("c", timeout=0.1)
+
+        assert not conversation.held
+        registry.thaw()
+
+
+def test_what_was_revoked_is_not_held(client: sync.Client, registry: FakeRegistry) -> None:
+    registry.grant("c", engine=EngineRef("engine", "1"))
+    with client.conversation("c") as conversation:
+        assert client.revoke("engine") == 1
+
+        assert not conversation.held
+
+
+def test_revoked_leases_may_be_any(client: sync.Client, registry: FakeRegistry) -> None:
+    registry.grant("c")
+    with client.conversation("c") as conversation:
+        registry.freeze()
+        with pytest.raises(DeadlineExceeded):
+            client.revoke("engine", timeout=0.1)
+
+        assert not conversation.held
+        registry.thaw()
 
 
 def test_a_registry_that_is_down_raises_nothing_and_is_found_again(registry: FakeRegistry) -> None:

@@ -125,6 +125,76 @@ def test_a_failure_takes_nothing_of_what_was_promised() -> None:
     assert plan.due(20.0 + SHORTEST_PAUSE) == [hold]
 
 
+def test_a_registry_that_cannot_be_asked_twice_in_a_row_promises_nothing() -> None:
+    hold = a_hold()
+    plan = a_plan(hold)
+    plan.answered([(hold, FOUND)], sent_at=0.0, now=0.0)
+
+    for _ in range(2):
+        plan.failed([hold], now=20.0)
+    assert hold.remaining(20.0) == 0.0
+
+    plan.answered([(hold, FOUND)], sent_at=21.0, now=21.0)
+    assert hold.remaining(21.0) == 60.0
+
+
+def test_what_may_be_gone_is_not_held_and_asked_for_at_once() -> None:
+    ended, other = a_hold(), Hold("other", 60.0, due=0.0)
+    plan = a_plan(ended, other)
+    plan.answered([(ended, FOUND), (other, FOUND)], sent_at=0.0, now=0.0)
+
+    plan.doubt(5.0, "conversation")
+
+    assert (ended.remaining(5.0), other.remaining(5.0)) == (0.0, 55.0)
+    assert plan.due(5.0) == [ended]
+
+
+def test_any_lease_may_be_gone() -> None:
+    hold = a_hold()
+    plan = a_plan(hold)
+    plan.answered([(hold, FOUND)], sent_at=0.0, now=0.0)
+
+    plan.doubt(5.0)
+
+    assert hold.remaining(5.0) == 0.0
+
+
+def test_a_renewal_that_was_under_way_does_not_bring_back_what_was_ended() -> None:
+    hold = a_hold()
+    plan = a_plan(hold)
+
+    plan.doubt(5.0, "conversation")
+    plan.answered([(hold, FOUND)], sent_at=4.9, now=5.1)
+    assert hold.remaining(5.1) == 0.0
+
+    plan.answered([(hold, FOUND)], sent_at=5.2, now=5.3)
+    assert hold.remaining(5.3) == pytest.approx(59.9)
+
+
+def test_where_the_registry_may_not_know_yet_it_is_asked_until_it_does() -> None:
+    hold = a_hold()
+    plan = a_plan(hold)
+
+    plan.doubt(5.0, "conversation", until=20.0)
+    plan.answered([(hold, FOUND)], sent_at=19.0, now=19.0)
+    assert hold.remaining(19.0) == 0.0
+    assert plan.due(20.0) == [hold]
+
+    plan.answered([(hold, FOUND)], sent_at=20.0, now=20.0)
+    assert hold.remaining(20.0) == 60.0
+
+
+def test_the_next_answer_ends_the_doubt() -> None:
+    hold = a_hold()
+    plan = a_plan(hold)
+
+    plan.doubt(5.0, "conversation", until=20.0)
+    plan.soon(hold, now=6.0)
+    plan.answered([(hold, FOUND)], sent_at=6.0, now=6.0)
+
+    assert hold.remaining(6.0) == 60.0
+
+
 def test_what_is_due_soon_goes_with_what_is_due() -> None:
     due, soon, later = a_hold(due=10.0), a_hold(due=10.9), a_hold(due=11.1)
     plan = a_plan(due, soon, later)

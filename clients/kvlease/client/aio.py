@@ -177,12 +177,17 @@ class Client:
         for request in requests.renew(conversation_ids, lease_ids, ttl):
             answer = await _persist(self._registry.renew_leases, request, timeout)
             renewals += convert.renewals(request, answer)
+        for conversation_id in requests.not_found(conversation_ids, renewals):
+            self._keeper.doubt(conversation_id)
         return renewals
 
     async def end(self, conversation_id: str, *, timeout: float = TIMEOUT) -> int:
         """Ends a conversation: its KV is freed. Gives how many leases were live."""
         request = registry_pb2.EndConversationRequest(conversation_id=text("conversation_id", conversation_id))
-        return (await _persist(self._registry.end_conversation, request, timeout)).leases
+        try:
+            return (await _persist(self._registry.end_conversation, request, timeout)).leases
+        finally:  # an error may come of a call that was carried out
+            self._keeper.doubt(conversation_id)
 
     async def drain(self, engine_id: str, *, undo: bool = False, timeout: float = TIMEOUT) -> None:
         """Takes an engine out of what routers choose from, or puts it back; operators only.
@@ -199,7 +204,10 @@ class Client:
         Their blocks are free within a heartbeat, those still being read when their claims end.
         """
         request = registry_pb2.RevokeLeasesRequest(engine_id=engine_id)
-        return (await _persist(self._registry.revoke_leases, request, timeout)).leases
+        try:
+            return (await _persist(self._registry.revoke_leases, request, timeout)).leases
+        finally:
+            self._keeper.doubt()
 
     async def get_lease(self, lease_id: str, *, timeout: float = TIMEOUT) -> types.Lease:
         """Reads one lease.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from kvlease.client import arguments
+from kvlease.client.errors import KvleaseError
 from kvlease.client.types import StopReason
 
 CHAT = "/v1/chat/completions"
@@ -73,6 +74,8 @@ class Ask:
     timeout: float
     answered: Callable[[], None]
     """To be called once the turn was completed."""
+    failed: Callable[[KvleaseError], None]
+    """To be called once the turn has failed for good."""
 
     @classmethod
     def of(
@@ -85,12 +88,19 @@ class Ask:
         headers: Mapping[str, str],
         options: Mapping[str, Any],
         answered: Callable[[], None],
+        failed: Callable[[KvleaseError], None],
     ) -> "Ask":
         """Puts a streamed chat request together; *options* are its other members."""
         arguments.seconds("timeout", timeout)
         body = {**options, "model": model, "messages": list(messages), "stream": True}
         return cls(
-            conversation_id=conversation_id, model=model, body=body, headers=headers, timeout=timeout, answered=answered
+            conversation_id=conversation_id,
+            model=model,
+            body=body,
+            headers=headers,
+            timeout=timeout,
+            answered=answered,
+            failed=failed,
         )
 
     @property

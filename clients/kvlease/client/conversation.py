@@ -40,12 +40,17 @@ class Conversation(Generic[AnswerT]):
 
     @property
     def remaining(self) -> float:
-        """Seconds for which its KV is sure to stay, if no renewal came through any more; 0 if it is not held."""
+        """Seconds for which its KV stays, if no renewal came through any more; 0 if it is not held."""
         return self._hold.remaining(self._keeper.clock())
 
     @property
     def held(self) -> bool:
-        """Whether its KV is sure to be there now. False before the first lease, and True again with the next one."""
+        """Whether its KV is there, by all that this client has heard: the last renewal, and what came since.
+
+        False before the first lease, and True again with the next one. At once False after `end` and `revoke` on this
+        client, after a turn whose engine broke off, and once the registry was asked twice in vain; what others end is
+        noticed by the next renewal, a third of the ttl later, and 15 s at the latest.
+        """
         return self.remaining > 0
 
     def chat(
@@ -84,6 +89,7 @@ class Conversation(Generic[AnswerT]):
                 headers=headers,
                 options=options,
                 answered=lambda: self._keeper.expect(self._hold),
+                failed=lambda error: self._keeper.failed(self._hold, error),
             )
         )
         self._answers.add(answer)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 
 from kvlease.client import convert, requests
 from kvlease.client.caller import Caller
-from kvlease.client.errors import ClientClosed, KvleaseError
-from kvlease.client.renewal import Hold, RenewalPlan, call_timeout
+from kvlease.client.errors import AnswerBroken, ClientClosed, EngineUnreachable, KvleaseError
+from kvlease.client.renewal import ENGINE_LOST, Hold, RenewalPlan, call_timeout
 from kvlease.client.types import Renewal
 from kvlease.v1.registry_pb2_grpc import RegistryServiceStub
 
@@ -60,6 +60,22 @@ class Keeper:
         """Renews *hold* at once: a turn of it has ended, and its lease is due."""
         with self._changed:
             self._plan.soon(hold, self.clock())
+            self._changed.notify()
+
+    def doubt(self, conversation_id: str | None = None) -> None:
+        """Counts a conversation as not held until it is found again: it was ended. None: any may have been."""
+        with self._changed:
+            self._plan.doubt(self.clock(), conversation_id)
+            self._changed.notify()
+
+    def failed(self, hold: Hold, error: KvleaseError) -> None:
+        """Takes that a turn of *hold* failed: asks how its lease is, unless its engine may be gone with it."""
+        with self._changed:
+            now = self.clock()
+            if isinstance(error, EngineUnreachable | AnswerBroken):
+                self._plan.doubt(now, hold.conversation_id, until=now + ENGINE_LOST)
+            else:
+                self._plan.soon(hold, now)
             self._changed.notify()
 
     def close(self) -> None:

@@ -6,6 +6,9 @@ A conversation counts as held until what the registry last promised has run out,
 *sent*: early, because the reader of `held` relies on it. Nor does it count on more than it asked for: a turn that ends
 meanwhile puts a lease in place that may live shorter. It is renewed at a third of that, so that one lost renewal, and
 then another, still leave time. One that is not found is asked for again: the next turn's lease may come.
+
+Whatever speaks against a lease counts at once: that it was ended, that its engine does not answer, or that the registry
+did not, twice in a row. Then it is not held until a renewal that was sent later says so.
 """
 
 import math
@@ -20,6 +23,8 @@ SHORTEST_PAUSE = 0.1
 LONGEST_CALL = 2.0
 LONGEST_AHEAD = 1.0
 LONGEST_INTERVAL = 15.0  # a lease that is granted meanwhile lives for a minute, unless it is renewed
+UNANSWERED = 2  # renewals in a row after which no promise counts: one is lost now and then
+ENGINE_LOST = 15.0  # seconds after which a registry has noticed that an engine is gone: before that it says "renewed"
 LONGEST_ABSENCE = 1.0  # what is not there is asked for so often: a turn through a gateway may put it there at any time
 
 
@@ -32,6 +37,9 @@ class Hold:
     due: float
     until: float = -math.inf
     failures: int = 0
+    unanswered: int = 0
+    heed_after: float = -math.inf
+    """Renewals that were sent before say nothing of it."""
 
     def __post_init__(self) -> None:
         """Refuses no conversation at all, and a time that no renewal can keep."""
@@ -41,8 +49,8 @@ class Hold:
             raise ValueError(f"a ttl is a positive number of seconds, not {self.ttl}")
 
     def remaining(self, now: float) -> float:
-        """Gives the seconds for which it is sure to be held; 0 if it is not."""
-        return max(0.0, self.until - now)
+        """Gives the seconds for which it is held by all that is known; 0 if it is not."""
+        return max(0.0, self.until - now) if self.unanswered < UNANSWERED else 0.0
 
 
 class RenewalPlan:
@@ -69,6 +77,17 @@ class RenewalPlan:
     def soon(self, hold: Hold, now: float) -> None:
         """Takes that a turn of it has ended, so that a lease is due: asks at once, and then more and more seldom."""
         hold.failures, hold.due = 0, now
+        hold.heed_after = min(hold.heed_after, now)
+
+    def doubt(self, now: float, conversation_id: str | None = None, *, until: float = -math.inf) -> None:
+        """Takes that a conversation's lease may be gone (None: any lease): it is not held till it is found again.
+
+        Asks at once. What is sent before *until* will tell nothing: the registry may not know yet either.
+        """
+        for hold in self._holds:
+            if conversation_id in (None, hold.conversation_id):
+                hold.until, hold.heed_after = -math.inf, max(now, until)
+                hold.failures, hold.due = 0, now
 
     def due(self, now: float) -> list[Hold]:
         """Gives what is to be renewed now, and with it what would be due soon: one call for many."""
@@ -84,7 +103,8 @@ class RenewalPlan:
         """Takes what the registry said to the call that was sent at *sent_at*; gives the holds that were lost by it."""
         lost = []
         for hold, renewal in renewals:
-            if renewal.status is RenewStatus.NOT_FOUND:
+            hold.unanswered = 0
+            if renewal.status is RenewStatus.NOT_FOUND or sent_at < hold.heed_after:
                 if hold.until > -math.inf:
                     lost.append(hold)
                 hold.until = -math.inf
@@ -98,8 +118,9 @@ class RenewalPlan:
         return lost
 
     def failed(self, holds: Iterable[Hold], now: float) -> None:
-        """Takes that a call had no answer: what was promised still stands."""
+        """Takes that a call had no answer: what was promised still stands, but not after many."""
         for hold in holds:
+            hold.unanswered += 1
             self._again(hold, now, longest=call_timeout([hold]))
 
     def _again(self, hold: Hold, now: float, longest: float) -> None:

@@ -64,6 +64,12 @@ def renew(
     )
 
 
+def not_found(conversation_ids: Sequence[str], renewals: Sequence[types.Renewal]) -> list[str]:
+    """Names the conversations, which come first in a renewal, that have no lease any more."""
+    told = zip(conversation_ids, renewals, strict=False)
+    return [name for name, renewal in told if renewal.status is types.RenewStatus.NOT_FOUND]
+
+
 def renew_holds(holds: Iterable[Hold]) -> list[registry_pb2.RenewLeasesRequest]:
     """Asks for the renewal of what is held, in order."""
     return _batches(

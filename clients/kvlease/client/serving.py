@@ -77,6 +77,9 @@ class Serving:
             if self._closing is not None:
                 raise _taken_back() from None
             raise
+        except KvleaseError as error:
+            self._ask.failed(error)
+            raise
         finally:
             self._reading = False
 

@@ -61,7 +61,10 @@ class _Watch:
 
 
 class FakeRegistry(FakeServer):
-    """Serves RenewLeases, EndConversation, GetLease, ListLeases, WatchLeases and ListEngines."""
+    """Serves what applications and operators call.
+
+    `engines` has what `add_engine` made, by id: a test may change its `healthy` and `draining`, say.
+    """
 
     def __init__(self, *, clock: Clock = time.monotonic, policy_ttl: float = 60.0) -> None:
         """Starts nothing. *policy_ttl*: seconds given to a renewal that names none."""
@@ -72,6 +75,7 @@ class FakeRegistry(FakeServer):
             "ListLeases": self._list_leases,
             "ListEngines": self._list_engines,
             "DrainEngine": self._drain_engine,
+            "RevokeLeases": self._revoke_leases,
         }
         super().__init__("kvlease.v1.RegistryService", registry_pb2, unary, {"WatchLeases": self._watch_leases})
         self.engines: dict[str, registry_pb2.EngineStatus] = {}
@@ -215,6 +219,11 @@ class FakeRegistry(FakeServer):
             raise EngineNotFound("no such engine", metadata={"engine_id": request.engine_id})
         engine.draining, engine.healthy = not request.undo, request.undo
         return registry_pb2.DrainEngineResponse()
+
+    def _revoke_leases(self, request: registry_pb2.RevokeLeasesRequest, tenant: str) -> Message:
+        found = [h for h in self._of("", tenant) if h.lease.handle.engine.engine_id == request.engine_id]
+        self._retire(found, lease_pb2.RETIRE_REASON_REVOKED)
+        return registry_pb2.RevokeLeasesResponse(leases=len(found))
 
     def _watch_leases(
         self, request: registry_pb2.WatchLeasesRequest, tenant: str, context: grpc.ServicerContext
