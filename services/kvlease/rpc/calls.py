@@ -1,8 +1,8 @@
 """The interceptor around every call: names it in the logs, asks the guard, maps errors to statuses."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AbstractContextManager, aclosing, nullcontext
-from typing import Any, TypeAlias
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing, nullcontext
+from typing import Any
 
 import grpc
 import structlog
@@ -15,10 +15,6 @@ from kvlease.rpc.identity import CredentialsWrong, EngineDenied, RoleDenied, Ten
 from kvlease.rpc.logging import name_call
 from kvlease.rpc.wrapping import Context, Handler, MaybeHandler, Wrapping
 
-Admit: TypeAlias = Callable[[str, Context, int], AbstractContextManager[None]]
-
-_NO_GUARD = nullcontext()
-
 log = structlog.get_logger()
 
 
@@ -28,20 +24,20 @@ class CallInterceptor(Wrapping):
     def __init__(self, statuses: Mapping[str, Statuses], guard: Guard | None = None) -> None:
         super().__init__()
         self._statuses = statuses
-        self._admit: Admit = guard.admit if guard else lambda *_: _NO_GUARD
+        self._guard = guard
 
     def wrap(self, method: str, handler: Any) -> MaybeHandler:
         """Wraps a method whose service is known."""
         statuses = self._statuses.get(method.split("/")[1])
-        return _Method(method, handler, statuses, self._admit).handler() if statuses is not None else None
+        return _Method(method, handler, statuses, self._guard).handler() if statuses is not None else None
 
 
 class _Method:
     """One method. Decodes requests itself, so that bytes that are no message are refused like any other bad request."""
 
-    def __init__(self, name: str, handler: Handler, statuses: Statuses, admit: Admit) -> None:
+    def __init__(self, name: str, handler: Handler, statuses: Statuses, guard: Guard | None) -> None:
         self._name = name
-        self._admit = admit
+        self._guard = guard
         self._statuses = statuses
         self._streams = handler.response_streaming
         self._call: Any = handler.unary_stream if handler.response_streaming else handler.unary_unary
@@ -56,7 +52,9 @@ class _Method:
     async def _unary(self, data: bytes, context: Context) -> Any:
         name_call(self._name, context)
         try:
-            with self._admit(self._name, context, len(data)):
+            if self._guard is None:
+                return await self._call(self._request(data), context)
+            with self._guard.admit(self._name, context, len(data)):
                 return await self._call(self._request(data), context)
         except grpc.aio.AbortError:
             raise
@@ -66,7 +64,7 @@ class _Method:
     async def _stream(self, data: bytes, context: Context) -> None:
         name_call(self._name, context)
         try:
-            with self._admit(self._name, context, len(data)):
+            with self._guard.admit(self._name, context, len(data)) if self._guard else nullcontext():
                 answers: AsyncGenerator[Any, None] = self._call(self._request(data), context)
                 async with aclosing(answers):
                     async for answer in answers:
