@@ -12,7 +12,8 @@ from tests.conftest import Seen
 from tests.gateway.stack import Stack
 
 IN_ORDER = ["session_id", "conversation_id"]
-HEADERS = [b"x-session-id", b"x-conversation-id", b"x-dynamo-session-id", b"x-claude-code-session-id", b"session-id"]
+HEADERS = [b"x-session-id", b"x-conversation-id"]
+TOOLS_HEADERS = [b"x-dynamo-session-id", b"x-claude-code-session-id", b"session-id"]
 
 
 def conversation(headers: Headers, **body: Any) -> str:
@@ -20,15 +21,40 @@ def conversation(headers: Headers, **body: Any) -> str:
     return read_prompt(request).conversation
 
 
-def test_the_first_that_names_one_wins() -> None:
-    fields, headers = list(IN_ORDER), list(HEADERS)
-    named = []
-    while fields or headers:
-        given = [(name, name) for name in reversed(headers)]
-        named.append(conversation(given, **{name: name for name in reversed(fields)}))
-        (fields or headers).pop(0)
+def test_what_the_caller_names_goes_before_what_tools_send() -> None:
+    tools = [(header, header) for header in TOOLS_HEADERS]
 
-    assert named == IN_ORDER + [name.decode() for name in HEADERS]
+    assert [conversation(tools, **{field: "c"}) for field in IN_ORDER] == ["c", "c"]
+    assert [conversation([*tools, (header, b"c")]) for header in HEADERS] == ["c", "c"]
+
+
+def test_of_what_tools_send_the_first_counts() -> None:
+    left = list(TOOLS_HEADERS)
+    named = []
+    while left:
+        named.append(conversation([(name, name) for name in reversed(left)]).encode())
+        left.pop(0)
+
+    assert named == TOOLS_HEADERS
+
+
+def test_the_same_name_may_be_said_in_every_way() -> None:
+    headers = [(header, b"c") for header in HEADERS]
+
+    assert conversation(headers, session_id="c", conversation_id="c") == "c"
+
+
+def test_two_names_are_refused() -> None:
+    for body, headers, param in (
+        ({"session_id": "a", "conversation_id": "b"}, [], "conversation_id"),
+        ({"conversation_id": "a"}, [(b"x-conversation-id", b"b")], "x-conversation-id"),
+        ({}, [(b"x-conversation-id", b"b"), (b"x-session-id", b"a")], "x-conversation-id"),
+        ({"session_id": "a"}, [(b"x-session-id", b"a"), (b"x-conversation-id", b"b")], "x-conversation-id"),
+    ):
+        with pytest.raises(ApiError, match=r"two conversations are named: .* says 'a', .* says 'b'") as refused:
+            conversation(list(headers), **body)
+
+        assert (refused.value.status, refused.value.param) == (400, param)
 
 
 def test_nothing_names_none() -> None:

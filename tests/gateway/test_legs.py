@@ -70,7 +70,7 @@ def test_prefill_gets_nothing_that_shapes_the_answer_alone() -> None:
 
 
 def test_decode_gets_the_clients_body_and_the_ticket() -> None:
-    got = decode(prompt(**SHAPES_THE_ANSWER, session_id="a", conversation_id="b"))
+    got = decode(prompt(**SHAPES_THE_ANSWER, session_id="a", conversation_id="a"))
 
     assert got == {"model": "m", "messages": [], **SHAPES_THE_ANSWER, "kv_transfer_params": {"kvlease_ticket": "t"}}
 
