@@ -1,7 +1,6 @@
 """Routing turns, with and without the registry."""
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -57,7 +56,7 @@ class Bench:
             excluded=frozenset(),
             wait=0.05,
         )
-        return await self.router.route(replace(ask, **changes))
+        return await self.router.route(ask._replace(**changes))
 
 
 @pytest.fixture

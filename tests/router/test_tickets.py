@@ -1,7 +1,5 @@
 """The recent turns."""
 
-from dataclasses import replace
-
 import pytest
 
 from kvlease.router.errors import TicketNotFound
@@ -27,7 +25,7 @@ class Table:
 
     def add(self, name: str, tenant: str = "a", conversation_id: str = "c", request_id: str = "") -> Record:
         placement = Placement(engine("d0"), None, "", "")
-        terms = replace(SAMPLE, ticket_id=name, tenant=tenant, conversation_id=conversation_id)
+        terms = SAMPLE._replace(ticket_id=name, tenant=tenant, conversation_id=conversation_id)
         decision = Decision(request_id or f"r-{name}", "m", 0, placement, "")
         record = Record(terms, self.clock(), self.clock() + LIFETIME, decision)
         self.tickets.add(record)

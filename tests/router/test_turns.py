@@ -1,7 +1,6 @@
 """What becomes of a ticket."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
@@ -21,7 +20,7 @@ KEY = TicketKey(b"k" * 32)
 P, D = EngineKey("p0", "1"), EngineKey("d0", "1")
 TERMS = Terms(ticket_id="t", tenant="a", conversation_id="c", prefill=P, decode=D, base_generation=0, lifetime=60.0)
 TICKET = KEY.seal(TERMS)
-ALONE = KEY.seal(replace(TERMS, prefill=None))
+ALONE = KEY.seal(TERMS._replace(prefill=None))
 WAIT = 0.05
 REPORT = PrefillReport(prompt_tokens=10, reused_tokens=8)
 
@@ -213,6 +212,6 @@ async def test_another_tenants_ticket_is_not_found(bench: Bench) -> None:
 
 async def test_recent_turns_are_listed_up_to_a_limit(bench: Bench) -> None:
     for name in ("t1", "t2", "t3"):
-        await bench.turns.resolve(KEY.seal(replace(TERMS, ticket_id=name)), D, 0.0)
+        await bench.turns.resolve(KEY.seal(TERMS._replace(ticket_id=name)), D, 0.0)
 
     assert [r.terms.ticket_id for r in bench.turns.recent("a", "", 2)] == ["t3", "t2"]

@@ -1,8 +1,8 @@
 """Chooses the engines of a turn: filters, weighted scores, pick."""
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 from kvlease.router.engine import Candidate, Engine, EngineKey
 from kvlease.router.errors import ModelNotFound, NoEngine
@@ -18,8 +18,7 @@ MISFITS = 3
 LOAD: tuple[tuple[float, Scorer], ...] = ((QUEUE, by_queue), (BLOCKS, by_free_blocks))
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """What decides about engines."""
 
     model: str
@@ -30,8 +29,7 @@ class Turn:
     """Prefill can tell decode where its KV is: the registry answers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(NamedTuple):
     """The engines of a turn, and why these. Without prefill, decode computes the prompt."""
 
     decode: Engine

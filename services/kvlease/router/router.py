@@ -1,7 +1,7 @@
 """Routes turns: who holds the conversation, which engines, a ticket."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kvlease.router.dispatched import Dispatched
 from kvlease.router.engine import EngineKey
@@ -16,8 +16,7 @@ from kvlease.router.ticket import Terms, TicketKey
 from kvlease.router.tickets import Tickets
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class Ask(NamedTuple):
     """A request to be routed."""
 
     tenant: str

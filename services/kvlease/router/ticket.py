@@ -6,8 +6,8 @@ Anyone may read the terms; only a holder of the key can make them or prove them.
 import base64
 import hmac
 from binascii import b2a_base64
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
 
@@ -24,8 +24,7 @@ REMEMBERED = 4096  # tickets that were proved: each comes four times, from prefi
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class Terms(NamedTuple):
     """What a ticket says. Without prefill, decode computes the prompt; `lifetime` is in seconds."""
 
     ticket_id: str
