@@ -42,8 +42,8 @@ def run(options: Options) -> Report:
         },
         notes=(
             f"One core for the server, {CONCURRENCY} calls at a time, handles of 24,000 tokens; the router's registry",
-            "is on the load's core. echo: grpc.aio and uvloop as ours, no interceptor; it parses requests of the same",
-            f"size and gives answers of the same size. renew x {BATCH}: one message for so many conversations.",
+            "is on the load's core. echo: grpc.aio, uvloop and threads in turns as ours, no interceptor; it parses",
+            f"requests and gives answers of the same size. renew x {BATCH}: one message for so many conversations.",
             *seen.missing,
             "etcd's files are in memory. Redis: redis-benchmark at the same concurrency, no durability.",
         ),

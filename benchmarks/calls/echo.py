@@ -13,7 +13,7 @@ import uvloop
 
 from kvlease.registry.service import NAME as REGISTRY
 from kvlease.router.service import NAME as ROUTER
-from kvlease.rpc import stop_signal
+from kvlease.rpc import scheduling, stop_signal
 from kvlease.rpc.server import OPTIONS
 from kvlease.v1 import registry_pb2, router_pb2
 
@@ -50,4 +50,5 @@ def _echo(module: Any, method: str, answer: bytes) -> "grpc.RpcMethodHandler[Any
 
 if __name__ == "__main__":
     given = json.loads(Path(sys.argv[1]).read_text())
+    scheduling.take_turns()
     uvloop.run(serve({name: bytes.fromhex(answer) for name, answer in given.items()}))

@@ -14,7 +14,7 @@ from kvlease.registry.rules import Rules, Timing
 from kvlease.registry.service import create
 from kvlease.registry.settings import AUTO, Settings
 from kvlease.registry.stores import VALUES
-from kvlease.rpc import Server, collector, telemetry, tracing
+from kvlease.rpc import Server, collector, scheduling, telemetry, tracing
 from kvlease.rpc.logging import LogFormat, configure
 from kvlease.rpc.options import Help, add_metrics, add_protection, length, protection
 
@@ -52,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings = settings_from(given)
     except (OSError, ValueError) as error:
         parser.error(str(error))
+    scheduling.take_turns()
     try:
         uvloop.run(serve(settings))
     except (OSError, ValueError, StoreUnreachable) as error:

@@ -15,7 +15,7 @@ from kvlease.client.lengths import written
 from kvlease.router.overload import Overload
 from kvlease.router.service import create
 from kvlease.router.settings import Settings
-from kvlease.rpc import Server, collector, telemetry, tracing
+from kvlease.rpc import Server, collector, scheduling, telemetry, tracing
 from kvlease.rpc.logging import LogFormat, configure
 from kvlease.rpc.options import Help, add_metrics, add_protection, add_security, length, protection, readable, security
 
@@ -33,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings = settings_from(given, os.environ)
     except (OSError, ValueError) as error:
         parser.error(str(error))
+    scheduling.take_turns()
     try:
         uvloop.run(serve(settings))
     except OSError as error:
