@@ -32,7 +32,7 @@ CONTENDERS = (STOCK, KVLEASE, SEQUENTIAL)
 
 def run(options: Options) -> Report:
     """Serves both stacks side by side, and holds conversations with them in turn."""
-    rounds = 1 if options.smoke else 7
+    rounds = 1 if options.smoke else 15
     turns, rpcs = _held(rounds)
     first: Samples[str] = Samples()
     for turn in turns:
