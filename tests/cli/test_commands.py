@@ -190,14 +190,6 @@ def test_wrong_usage_is_2(words: tuple[str, ...], capsys: Capture) -> None:
     assert "usage" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("address", ["registry", "[::1]", "10.0.0.1:7440,10.0.0.2"])
-def test_an_address_without_a_port_is_refused(address: str, capsys: Capture) -> None:
-    with pytest.raises(SystemExit):
-        main(("engines", "--registry", address))
-
-    assert "write HOST:PORT" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("command", ["engines", "leases", "tickets", "end", "watch"])
 def test_help_gives_examples(command: str, capsys: Capture) -> None:
     with pytest.raises(SystemExit) as left:

@@ -20,9 +20,10 @@ def test_an_address_becomes_a_target(address: str, target: str) -> None:
     assert channel.target(address) == target
 
 
-def test_no_address_is_refused_at_once() -> None:
+@pytest.mark.parametrize("address", ["", "registry"])
+def test_what_cannot_be_called_is_refused_at_once(address: str) -> None:
     with pytest.raises(Malformed):
-        channel.target("")
+        channel.target(address)
 
 
 def test_no_tenant_sends_no_metadata() -> None:

@@ -78,9 +78,10 @@ def test_a_url_that_nobody_could_reach_is_refused(value: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["KVLEASE_REGISTRY", "KVLEASE_ROUTER"])
-def test_an_empty_address_is_refused(name: str) -> None:
+@pytest.mark.parametrize("value", ["", "host"])
+def test_an_address_that_cannot_be_called_is_refused(name: str, value: str) -> None:
     with pytest.raises(SettingsError, match=name):
-        Settings.of({}, {name: ""})
+        Settings.of({}, {name: value})
 
 
 def test_credentials_that_cannot_be_read_are_refused_at_the_start() -> None:

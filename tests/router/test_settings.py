@@ -17,6 +17,7 @@ def given(*arguments: str) -> argparse.Namespace:
     "values",
     [
         {"listen": "nowhere"},
+        {"registry": "nowhere"},
         {"wait": 0.0},
         {"refresh": -1.0},
         {"stale": 0.5},

@@ -5,13 +5,13 @@ import json
 import grpc
 import grpc.aio
 
+from kvlease.client.address import SCHEMES, check
 from kvlease.client.errors import Malformed
 from kvlease.client.security import Security, Shown
 
 DEFAULT_REGISTRY = "127.0.0.1:7440"
 DEFAULT_ROUTER = "127.0.0.1:7441"
 WATCH_TIMEOUT = 3600.0
-SCHEMES = ("dns:", "ipv4:", "ipv6:", "unix:", "unix-abstract:", "vsock:", "xds:")
 TENANT_KEY = "x-kvlease-tenant"
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # a handle of a million tokens at block size 16 fits many times
 
@@ -39,10 +39,12 @@ def target(address: str) -> str:
     """Gives gRPC's target for an address.
 
     `host:port` is looked up again whenever a connection is lost. `ip:port,ip:port` is a fixed list of replicas.
-    Anything with a gRPC scheme (`dns:///...`, `ipv4:...`, `unix:...`) is taken as it is.
+    Anything with a gRPC scheme (`dns:///...`, `ipv4:...`, `unix:...`) is taken as it is. Raises Malformed for the rest.
     """
-    if not address:
-        raise Malformed("no address was given: pass host:port", violations={"address": "empty"})
+    try:
+        check(address)
+    except ValueError as error:
+        raise Malformed(str(error), violations={"address": str(error)}) from None
     if address.startswith(SCHEMES):
         return address
     if "," in address:

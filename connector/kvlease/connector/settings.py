@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from kvlease.client import lengths
+from kvlease.client import address, lengths
 from kvlease.client.security import Security
 from kvlease.connector.prefix import DigestKey
 
@@ -95,8 +95,10 @@ def _security(given: Mapping[str, str]) -> Security:
 
 
 def _address(name: str, text: str) -> str:
-    if not text:
-        raise SettingsError(f"{name} must be host:port, not empty")
+    try:
+        address.check(text)
+    except ValueError as error:
+        raise SettingsError(f"{name}: {error}") from None
     return text
 
 

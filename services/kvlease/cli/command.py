@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, TypeAlias
 
 from kvlease.cli.knocking import listens
-from kvlease.client.channel import DEFAULT_REGISTRY, DEFAULT_ROUTER, SCHEMES
+from kvlease.client import address
+from kvlease.client.channel import DEFAULT_REGISTRY, DEFAULT_ROUTER
 from kvlease.client.errors import DeadlineExceeded, KvleaseError, Malformed, Unauthenticated, Unavailable, Unimplemented
 from kvlease.client.lengths import written
 from kvlease.client.security import Security
@@ -60,9 +61,10 @@ def add_connection(parser: argparse.ArgumentParser, *servers: str, environ: Mapp
 
 
 def _address(text: str) -> str:
-    """Refuses what gRPC would take for port 443 of a host."""
-    if not text.startswith(SCHEMES) and not all(part.rpartition(":")[2].isdecimal() for part in text.split(",")):
-        raise argparse.ArgumentTypeError(f"{text!r} has no port: write HOST:PORT")
+    try:
+        address.check(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
     return text
 
 

@@ -1,6 +1,7 @@
 """`kvlease up`: registry, router and gateway in one process, and engines beside them if asked for."""
 
 import argparse
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from kvlease.local.engine import Engine, EngineFailed
 from kvlease.local.fleet import Fleet, plan
 from kvlease.local.install import EngineUnavailable
 from kvlease.local.launch import ControlPlane, Launch, Role
-from kvlease.rpc import Protection
+from kvlease.rpc import Protection, tracing
 from kvlease.rpc.options import length
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def run(args: argparse.Namespace) -> int:
     from kvlease.cli import embedded  # noqa: PLC0415 - servers, which no other command needs
 
     try:
+        tracing.check(os.environ)
         protection = Protection(insecure=args.insecure)
         services = embedded.Services(args.registry, args.router, args.gateway, args.wait, protection)
         with Telling(as_json=args.json, model=model.NAME if args.engines else "") as tell:

@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from kvlease.cli.command import shown
 from kvlease.client.errors import Malformed
@@ -72,6 +73,6 @@ def worded(error: Exception) -> str:
 
 
 def _url(text: str) -> str:
-    if not text.startswith(("http://", "https://")):
+    if not text.startswith(("http://", "https://")) or not urlsplit(text).hostname:
         raise argparse.ArgumentTypeError(f"{text!r} is no URL: write http://HOST:PORT")
     return text.rstrip("/")

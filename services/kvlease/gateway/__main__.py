@@ -30,6 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         settings = settings_from(given)
+        tracing.check(os.environ)
     except (OSError, ValueError) as error:
         parser.error(str(error))
     configure()

@@ -50,6 +50,7 @@ class Settings:
     def __post_init__(self) -> None:
         """Refuses what cannot be."""
         address.check(self.listen)
+        address.check_called(router=self.router, registry=self.registry)
         self.protection.check(self.listen)
         for name in _POSITIVE:
             if not getattr(self, name) > 0:

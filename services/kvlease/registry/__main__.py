@@ -50,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     configure(LogFormat(given.log_format), debug=given.debug)
     try:
         settings = settings_from(given)
+        tracing.check(os.environ)
     except (OSError, ValueError) as error:
         parser.error(str(error))
     scheduling.take_turns()

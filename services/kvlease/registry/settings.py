@@ -7,7 +7,8 @@ from kvlease.rpc import OPEN, Protection, address, telemetry
 
 MEMORY = "memory"
 AUTO, HABITS, RETURN, RECENT = "auto", "habits", "return", "recent"
-SCHEMES = ("redis://", "rediss://", "unix://")
+NETWORK = ("redis://", "rediss://")
+SCHEMES = (*NETWORK, "unix://")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,9 @@ class Settings:
         telemetry.check(self.metrics, insecure=self.protection.insecure)
         if self.store != MEMORY and not all(url.startswith(SCHEMES) for url in self.store.split(",")):
             raise ValueError(f'a store is "{MEMORY}" or begins with one of {", ".join(SCHEMES)}')
+        for url in self.store.split(","):
+            if url.startswith(NETWORK):
+                address.check_url("store", url)
         if not self.store_prefix or not self.store_prefix.isprintable() or set("{}") & set(self.store_prefix):
             raise ValueError("a store prefix must be printable and without braces")
         if self.store_timeout <= 0:

@@ -31,6 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     configure(LogFormat(given.log_format), debug=given.debug)
     try:
         settings = settings_from(given, os.environ)
+        tracing.check(os.environ)
     except (OSError, ValueError) as error:
         parser.error(str(error))
     scheduling.take_turns()

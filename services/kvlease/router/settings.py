@@ -43,6 +43,7 @@ class Settings:
     def __post_init__(self) -> None:
         """Raises ValueError for settings that cannot be."""
         address.check(self.listen)
+        address.check_called(registry=self.registry)
         self.protection.check(self.listen)
         telemetry.check(self.metrics, insecure=self.protection.insecure)
         for name in ("wait", "refresh", "stale", "lifetime", "tickets", "conversations"):

@@ -13,6 +13,7 @@ import grpc
 import structlog
 
 from kvlease.client import trace
+from kvlease.rpc import address as addresses
 from kvlease.rpc.wrapping import Context, Handler, MaybeHandler, Wrapping
 
 if TYPE_CHECKING:
@@ -139,6 +140,16 @@ _FAULTS: dict[int, str] = {
         grpc.StatusCode.DATA_LOSS,
     )
 }
+
+
+def check(environment: Mapping[str, str]) -> None:
+    """Raises ValueError for a collector's address that is neither a URL nor "host:port"."""
+    for name in _ENDPOINTS:
+        told = environment.get(name, "")
+        if "://" in told:
+            addresses.check_url(name, told)
+        elif told:
+            addresses.check_called(**{name: told})
 
 
 @contextmanager
