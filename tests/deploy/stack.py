@@ -27,18 +27,21 @@ class Stack:
 
     def compose(self, *arguments: str, within: float = 120.0) -> str:
         """Runs `docker-compose ...`."""
+        return run(*self.command, *arguments, environment=self.environment, within=within, folder=ROOT)
+
+    @property
+    def command(self) -> list[str]:
+        """`docker-compose`, for this stack."""
         files = ("docker-compose.yml", "tests/deploy/docker-compose.override.yml")
         given = [word for name in files for word in ("--file", str(ROOT / name))]
+        return [*self._compose, *given, "--project-name", PROJECT]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What it needs to be told besides."""
         ports = {f"KVLEASE_{name.upper()}_PORT": "0" for name in PORTS}
-        environment = self.docker.environment | ports
-        environment |= {
-            "KVLEASE_IMAGE": OURS,
-            "KVLEASE_TEST_BASE": BASE,
-            "KVLEASE_WAIT": "5s",
-            "COMPOSE_PROFILES": "sim",
-        }
-        command = [*self._compose, *given, "--project-name", PROJECT, *arguments]
-        return run(*command, environment=environment, within=within, folder=ROOT)
+        told = {"KVLEASE_IMAGE": OURS, "KVLEASE_TEST_BASE": BASE, "KVLEASE_WAIT": "5s", "COMPOSE_PROFILES": "sim"}
+        return self.docker.environment | ports | told
 
     def up(self, *arguments: str) -> None:
         """Starts what does not run."""

@@ -2,14 +2,20 @@
 
 import asyncio
 import json
+import shlex
 import threading
+from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from tests.deploy.stack import Stack, get, until
 from tests.deploy.talk import load, reuse, stream
+from tests.docs.blocks import blocks
+from tests.docs.place import Place
+from tests.docs.reading import ROOT, read
 from tests.sim.stack import running
 
 pytestmark = [pytest.mark.compose, pytest.mark.timeout(600)]  # the first test waits for the images
@@ -106,6 +112,20 @@ def test_engines_come_and_go(stack: Stack) -> None:
 
     assert turns.failures == []
     assert stack.reuses()
+
+
+def test_the_page_about_it_tells_what_works(stack: Stack, tmp_path: Path) -> None:
+    (told,) = [block for block in blocks(ROOT / "docs" / "deploy.md") if "--scale" in block.text]
+    block = replace(told, text=told.text.replace("127.0.0.1:8440", "localhost:{1}".format(*stack.balancer)))
+    environment = shlex.join(f"{name}={value}" for name, value in stack.environment.items())
+    ours = f'docker-compose() {{ env {environment} {shlex.join(stack.command)} "$@" --no-build; }}'
+
+    read([block], tmp_path, Place(), ahead=ours)
+
+    assert '"object":"chat.completion"' in (tmp_path / "said.log").read_text()
+    assert len(stack.running("gateway")) == 3
+    assert len(stack.running("sim-decode")) == 4
+    stack.up("--scale", "gateway=2", "--scale", "sim-decode=1")
 
 
 def test_a_gateway_that_is_stopped_ends_what_it_streams(stack: Stack) -> None:
