@@ -64,7 +64,6 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; gives its exit code."""
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # what gRPC has to say about connections is no news to people
     args = parser().parse_args(argv)
     try:
         return int(args.run(args))
