@@ -238,3 +238,11 @@ def test_bash_takes_its_completion(tmp_path: Path, capsys: Capture) -> None:
     done = subprocess.run(["bash", "-c", ask, str(script)], capture_output=True, text=True, timeout=30, check=True)
 
     assert done.stdout.split() == ["leases"]
+
+
+def test_freed_leases_which_no_registry_lists_cannot_be_asked_for(run: Run, capsys: Capture) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        run("leases", "--state", "freed")
+
+    assert exit_.value.code == 2
+    assert "live" in capsys.readouterr().err

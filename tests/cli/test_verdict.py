@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from kvlease.cli.output import length
 from kvlease.cli.verdict import NOT_REUSED, PARTLY, REASONS, REUSED, UNKNOWN, judge
-from kvlease.client.types import EngineRef, PrefillReport, RouteMode, Ticket, TicketState, TicketTerms
+from kvlease.client.types import Engine, EngineRef, PrefillReport, RouteMode, Ticket, TicketState, TicketTerms
 from tests.cli.records import engine
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,20 +83,37 @@ def test_a_first_turn_has_nothing_to_reuse() -> None:
     assert "first turn" in verdict.why
 
 
-def test_a_lease_that_is_gone_is_told_with_the_silence_before() -> None:
-    verdict = judge(turn(miss="NO_LEASE", leased=0), replace(TURN, age=100.0), {})
+KEEPS = engine("d", ref=EngineRef("d", "1"), retention_budget_blocks=100, block_size=16)
 
-    assert "1m30s after" in verdict.why
+
+@pytest.mark.parametrize("silence", [1.0, 90.0])
+def test_of_a_lease_that_is_gone_nothing_is_said_that_is_not_known(silence: float) -> None:
+    before = replace(TURN, age=10.0 + silence)
+
+    verdict = judge(turn(miss="NO_LEASE", leased=0), before, {"d": KEEPS})
+
+    assert f"{length(silence)} after" in verdict.why
+    assert all(word in verdict.why for word in ("expired", "ended", "revoked", "no room"))
     assert "conversation()" in verdict.advice
+    assert "--answered-ttl" in verdict.advice
 
 
-def test_a_lease_that_never_was_is_told_otherwise_than_one_that_expired() -> None:
-    before = replace(TURN, age=11.0)
+@pytest.mark.parametrize(
+    ("decode", "said"),
+    [
+        (replace(KEEPS, bidirectional=False), "d keeps nothing"),
+        (replace(KEEPS, ref=EngineRef("d", "2")), "d was started again"),
+        (replace(KEEPS, retention_budget_blocks=30), "may keep 480 tokens"),
+        (None, "d is gone"),
+    ],
+)
+def test_what_is_certain_of_a_lease_that_is_gone_is_said(decode: Engine | None, said: str) -> None:
+    before = replace(turn(), age=11.0)
 
-    assert "no room" in judge(turn(miss="NO_LEASE", leased=0), before, {}).why
-    flagless = judge(turn(miss="NO_LEASE", leased=0), before, {"d": engine("d", bidirectional=False)})
-    assert "d keeps nothing" in flagless.why
-    assert "bidirectional_kv_xfer" in flagless.advice
+    verdict = judge(turn(miss="NO_LEASE", leased=0), before, {"d": decode} if decode else {})
+
+    assert said in verdict.why
+    assert "expired" not in verdict.why
 
 
 def test_a_turn_that_was_cancelled_left_nothing() -> None:

@@ -1,7 +1,7 @@
 """`kvlease leases`: what is kept for whom, and for how long."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kvlease.cli.command import OK, Subparsers, add_connection, connect
 from kvlease.cli.command import add_parser as add
@@ -22,6 +22,10 @@ COLUMNS: dict[str, Callable[[Lease], object]] = {
     "LEASE": lambda lease: lease.lease_id,
 }
 
+KNOWN = [state for state in LeaseState if state is not LeaseState.UNKNOWN]
+LISTED = [state for state in KNOWN if state is not LeaseState.FREED]
+"""In which leases can be found. A freed one is told of once, to those who watch."""
+
 
 def add_parser(subparsers: Subparsers) -> None:
     """Adds the subcommand."""
@@ -32,11 +36,11 @@ def add_parser(subparsers: Subparsers) -> None:
     """
     parser = add(subparsers, "leases", "list leases, oldest first", run, examples=examples)
     parser.add_argument("conversation", nargs="?", default="", metavar="CONVERSATION", help="only its leases")
-    add_filter(parser)
+    add_filter(parser, LISTED)
     add_connection(parser, "registry")
 
 
-def add_filter(parser: argparse.ArgumentParser) -> None:
+def add_filter(parser: argparse.ArgumentParser, states: Sequence[LeaseState]) -> None:
     """Adds what selects leases, all of which must hold."""
     parser.add_argument("--engine", default="", metavar="ID", help="only those that this engine holds")
     parser.add_argument(
@@ -45,7 +49,7 @@ def add_filter(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--state",
         type=LeaseState,
-        choices=[s for s in LeaseState if s is not LeaseState.UNKNOWN],
+        choices=states,
         help="only in this state",
     )
 

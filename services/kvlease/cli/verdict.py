@@ -9,7 +9,6 @@ from kvlease.client.types import Engine, Ticket, TicketState
 from kvlease.connector.prefix import STRIDE
 
 SMALL = f"a prompt and its answer of less than {STRIDE} tokens together are not kept"
-_SHORT = 10.0  # seconds that any lease lives
 
 REUSED, PARTLY, NOT_REUSED, UNKNOWN = "reused", "partly reused", "not reused", "not known"
 
@@ -17,6 +16,13 @@ _WAIT = "give it more time (KVLEASE_WAIT of the engine), or find out why registr
 _REACH = "see the engine's log: KVLEASE_REGISTRY and KVLEASE_ROUTER must be reachable from where it runs"
 _FLAG = 'start it with "bidirectional_kv_xfer": true in kv_connector_extra_config'
 _SAME = "send the earlier messages exactly as they were, the assistant's included: what was changed cannot be reused"
+_ROOM = "more KV memory for decode, or a larger --retention of the registry"
+_MAY_BE = "it expired unrenewed, was ended or revoked, went for others, or there was no room for it"
+_WHO_KNOWS = (
+    "`kvlease watch CONVERSATION` tells which while it happens, as does the registry's log with --debug, and decode's log "
+    "tells of refused grants; hold the conversation while tools run (`client.conversation()`), and compare the time above "
+    "with --answered-ttl and --tools-ttl of the registry"
+)
 
 REASONS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -127,18 +133,23 @@ def _no_lease(turn: Ticket, before: Ticket | None, engines: Mapping[str, Engine]
     told = f"nothing was kept {length(silence)} after the turn before: "
     if before.state is not TicketState.COMPLETED:
         return f"{told}that is {before.state}", ""
-    decode = engines.get(before.terms.decode.engine_id)
-    if decode is not None and not decode.bidirectional:
-        return f"{told}{decode.ref.engine_id} keeps nothing", _FLAG
-    if silence < _SHORT:
-        return (
-            f"{told}no lease lives so short: the engine had no room for it, or it was ended or revoked",
-            "see BUDGET in `kvlease engines`: it must hold whole conversations, in blocks; and decode's log",
-        )
-    return (
-        f"{told}nobody renewed the lease, or it was ended or revoked, memory was needed, or its engine is gone",
-        "hold the conversation while tools run (`client.conversation()`); `kvlease watch` tells what happens",
-    )
+    return _gone(told, before, engines)
+
+
+def _gone(told: str, before: Ticket, engines: Mapping[str, Engine]) -> tuple[str, str]:
+    """Says what is certain of a lease that should be there; or what it may be, and who knows."""
+    ref = before.terms.decode
+    decode = engines.get(ref.engine_id)
+    if decode is None:
+        return f"{told}{ref.engine_id} is gone", "see whether it runs, and reaches the registry"
+    if decode.ref != ref:
+        return f"{told}{ref.engine_id} was started again since", ""
+    if not decode.bidirectional:
+        return f"{told}{ref.engine_id} keeps nothing", _FLAG
+    room = decode.retention_budget_blocks * decode.block_size
+    if before.report and room < before.report.prompt_tokens:
+        return f"{told}{ref.engine_id} may keep {room:,} tokens, and the conversation had more", _ROOM
+    return f"{told}{_MAY_BE}", _WHO_KNOWS
 
 
 def _about_decode_only(turn: Ticket) -> str:

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from kvlease.cli.command import OK, Subparsers, add_connection, advise, connect
 from kvlease.cli.command import add_parser as add
-from kvlease.cli.leases import add_filter
+from kvlease.cli.leases import KNOWN, add_filter
 from kvlease.cli.output import length, print_json, printable
 from kvlease.client.errors import DeadlineExceeded, Unavailable, WatcherTooSlow
 from kvlease.client.sync import Client
@@ -25,7 +25,7 @@ def add_parser(subparsers: Subparsers) -> None:
     """
     parser = add(subparsers, "watch", "print what happens to leases, until Ctrl-C", run, examples=examples)
     parser.add_argument("conversation", nargs="?", default="", metavar="CONVERSATION", help="only its leases")
-    add_filter(parser)
+    add_filter(parser, KNOWN)
     add_connection(parser, "registry")
 
 

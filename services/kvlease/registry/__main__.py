@@ -33,7 +33,7 @@ LIVES = (
     ("prefill_ttl", "how long prefill's blocks wait for decode"),
     ("longest_life", "how long a lease lives however often it is renewed"),
     ("grant_due", "how long after a turn's end claims may wait for its grant"),
-    ("tombstone", "how long what is over is remembered"),
+    ("tombstone", "how long ids of what is over are remembered, so that a late call cannot bring it back"),
     ("turn_memory", "how long a turn that nobody ended is remembered"),
 )
 COUNTS = (
