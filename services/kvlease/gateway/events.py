@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 _BOUNDARY = re.compile(rb"\r\n\r\n|\n\n|\n\r\n|\r\r")
-_ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
+_RARE_ENDS = (b"\n\r\n", b"\r\r")
 _MARKS = (b'"finish_reason":"', b'"finish_reason": "', b"[DONE]", b'data: {"error"', b'data:{"error"')
 _NEWLINES = 2  # of an event of one line
 _FINISH = re.compile(rb'"finish_reason"\s*:\s*"([^"]*)"')
@@ -177,8 +177,12 @@ def _end(events: bytes, start: int) -> int:
 
 def _last_end(data: bytes, start: int, stop: int) -> int:
     """Returns where the last event ends that is whole before *stop*; *start* if none is."""
-    ends = [at + len(mark) for mark in _ENDS if (at := data.rfind(mark, start, stop)) >= 0]
-    return max(ends, default=start)
+    found = data.rfind(b"\n\n", start, stop)
+    end = found + _NEWLINES if found >= 0 else start
+    if data.find(b"\r", end, stop) < 0:
+        return end  # no engine of today writes others; to look for them is to look through everything
+    rare = [at + len(mark) for mark in _RARE_ENDS if (at := data.rfind(mark, max(start, end - 1), stop)) >= 0]
+    return max(rare, default=end)
 
 
 def _cut(data: bytes) -> tuple[bytes, bytes]:

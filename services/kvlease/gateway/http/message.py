@@ -1,7 +1,9 @@
 """Requests and heads of answers as values."""
 
+import time
 from dataclasses import dataclass
 from email.utils import formatdate
+from functools import lru_cache
 from http import HTTPStatus
 from typing import TypeAlias
 
@@ -56,6 +58,11 @@ def head(status: int, headers: Headers, framing: bytes) -> bytes:
     lines = [_REASONS.get(status) or b"HTTP/1.1 %d \r\n" % status]
     lines += [b"%b: %b\r\n" % header for header in headers]
     if not dated:
-        lines.append(b"date: %b\r\n" % formatdate(usegmt=True).encode())
+        lines.append(_date(int(time.time())))
     lines += (framing, b"\r\n")
     return b"".join(lines)
+
+
+@lru_cache(maxsize=1)
+def _date(second: int) -> bytes:
+    return b"date: %b\r\n" % formatdate(second, usegmt=True).encode()
