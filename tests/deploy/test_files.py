@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from kvlease.connector.counts import COUNTERS, GAUGES, HISTOGRAMS, PREFIX
 from kvlease.connector.settings import Settings
 from tests.deploy.commands import COMMANDS, parse
 from tests.sim.lone import lone
@@ -68,6 +69,13 @@ async def test_the_dashboard_asks_for_metrics_that_exist() -> None:
     assert asked
     for name in asked:
         assert re.search(rf"\b{re.sub('_bucket$', '', name)}\b", told), name
+
+
+def test_the_dashboard_shows_all_that_connectors_tell() -> None:
+    told = {f"{PREFIX}{name}_total" for name in COUNTERS} | {f"{PREFIX}{name}_bucket" for name in HISTOGRAMS}
+    told |= {PREFIX + name for name in GAUGES}
+
+    assert told <= {name for query in queries() for name in METRIC.findall(query)}
 
 
 def test_prometheus_looks_for_services_and_engines_under_the_names_that_they_have() -> None:
