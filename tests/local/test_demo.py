@@ -1,6 +1,7 @@
 """What the demo tells of a turn."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -8,7 +9,7 @@ from kvlease.client.types import PrefillReport
 from kvlease.local import architecture
 from kvlease.local.chat import Answer
 from kvlease.local.conversation import questions
-from kvlease.local.demo import Run, Turn
+from kvlease.local.demo import Run, Turn, told
 
 
 def a_run(text: str, *logprobs: float, reused: int = 0) -> Run:
@@ -41,6 +42,20 @@ def test_a_row_says_what_was_reused_how_long_it_took_and_why_nothing_was() -> No
 
     assert hit.row(2).split() == ["2", "100", "60", "10", "10", "20", "20", "1", "0.0e+00"]
     assert miss.row(1).split()[-1] == "NO_LEASE"
+
+
+def test_people_are_told_what_was_reused_and_what_it_brought() -> None:
+    slow = replace(a_run("a", -1.0), answer=replace(a_run("a", -1.0).answer, ttft=0.05))
+    first, later = Turn(slow, slow), Turn(a_run("a", -1.0, reused=60), slow)
+
+    assert told([first, later, later]) == (
+        "2 of 3 turns read their history back from decode: 120 of their 200 prompt tokens were not computed, "
+        "prefill took 10 ms instead of 10, and the first token came after 20 ms instead of 50: 2.5 times as fast."
+    )
+
+
+def test_people_are_not_told_that_it_was_faster_when_it_was_not() -> None:
+    assert told([Turn(a_run("a", -1.0, reused=60), a_run("a", -1.0))]).endswith("no faster, on this machine.")
 
 
 def test_the_conversation_is_long_enough_to_show_something_and_fits_the_model() -> None:

@@ -55,7 +55,7 @@ async def serve(settings: Settings) -> None:
 
 def settings_from(given: argparse.Namespace) -> Settings:
     """Returns the settings. Raises ValueError for what cannot be, OSError for files that cannot be read."""
-    values: dict[str, Any] = vars(given)
+    values: dict[str, Any] = {name: value for name, value in vars(given).items() if value is not None}
     limits = {field.name: values[field.name] for field in fields(Limits) if field.name in values}
     kept = {field.name: values[field.name] for field in fields(Settings) if field.name in values}
     readable(engine_ca=given.engine_ca, engine_key_file=given.engine_key_file)
@@ -80,13 +80,13 @@ def _parser() -> argparse.ArgumentParser:
     for name, meaning in (
         ("wait", "most that the control plane may add to one try of a request"),
         ("connect-timeout", "to connect to an engine"),
-        ("silence-timeout", "how long an engine may owe an answer and send nothing"),
+        ("silence-timeout", "how long an engine may owe an answer and send nothing; for ever if not given"),
         ("lease-ttl", "shortest life of an unrenewed lease; renewed every third of it"),
         ("memory", "how long an engine is tried that the registry has forgotten"),
         ("grace", "what answers in flight get when stopping"),
     ):
         default = getattr(defaults, name.replace("-", "_"))
-        shown = default if math.isinf(default) else written(default)
+        shown = None if math.isinf(default) else written(default)
         add(f"--{name}", type=length, default=shown, metavar="TIME", help=meaning)
     add("--retries", type=int, default=defaults.retries, metavar="N", help="other decode engines to try")
     add(

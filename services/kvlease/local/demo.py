@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from kvlease.client.errors import KvleaseError
 from kvlease.client.sync import Client
@@ -24,6 +25,7 @@ _ANSWER = range(32, 64)  # tokens
 _READS = "vllm:nixl_xfer_time_seconds_count"
 _COUNTED_WITHIN = 5.0  # seconds until an engine's counters tell of a read
 _POLL = 0.1  # seconds
+_WORTH_TELLING = 1.05
 _HEADING = """\
         prompt  reused    prefill ms       TTFT ms     NIXL    log-prob
 turn    tokens  tokens   reuse    anew   reuse    anew  reads  difference"""
@@ -68,6 +70,33 @@ class Turn:
         )
 
 
+def told(turns: Sequence[Turn]) -> str:
+    """Says to people what was reused of the turns that were, and what it brought. Medians of what was measured."""
+    reused = [turn for turn in turns if turn.reuse.answer.cached_tokens]
+    cached = sum(turn.reuse.answer.cached_tokens for turn in reused)
+    prompts = sum(turn.reuse.answer.prompt_tokens for turn in reused)
+    prefill = [median(run.report.prefill_duration for run in runs) for runs in _both(reused)]
+    ttft = [median(run.answer.ttft for run in runs) for runs in _both(reused)]
+    return (
+        f"{len(reused)} of {len(turns)} turns read their history back from decode: {cached:,} of their {prompts:,} "
+        f"prompt tokens were not computed, prefill took {_instead(*prefill)}, and the first token came after "
+        f"{_instead(*ttft)}: {_faster(*ttft)}."
+    )
+
+
+def _both(turns: Sequence[Turn]) -> tuple[list[Run], list[Run]]:
+    return [turn.reuse for turn in turns], [turn.anew for turn in turns]
+
+
+def _instead(reuse: float, anew: float) -> str:
+    return f"{reuse * 1000:.0f} ms instead of {anew * 1000:.0f}"
+
+
+def _faster(reuse: float, anew: float) -> str:
+    times = anew / reuse
+    return f"{times:.1f} times as fast" if times >= _WORTH_TELLING else "no faster, on this machine"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Holds a conversation on real engines, and compares.")
     parser.add_argument("--vllm", choices=install.VERSIONS, default=install.DEFAULT)
@@ -105,6 +134,7 @@ def _show(stack: Stack) -> str:
         raise DemoFailed(f"prefill's engine counted {reads} reads for {len(reused)} turns")
     if worst > _TOLERANCE:
         raise DemoFailed(f"log-probabilities differ by {worst:.1e} from a computed run's")
+    _say(told(turns))
     cached = sum(turn.reuse.answer.cached_tokens for turn in turns)
     prompts = sum(turn.reuse.answer.prompt_tokens for turn in turns)
     return (
