@@ -19,9 +19,9 @@ _SAME = "send the earlier messages exactly as they were, the assistant's include
 _ROOM = "more KV memory for decode, or a larger --retention of the registry"
 _MAY_BE = "it expired unrenewed, was ended or revoked, went for others, or there was no room for it"
 _WHO_KNOWS = (
-    "`kvlease watch CONVERSATION` tells which while it happens, as does the registry's log with --debug, and decode's log "
-    "tells of refused grants; hold the conversation while tools run (`client.conversation()`), and compare the time above "
-    "with --answered-ttl and --tools-ttl of the registry"
+    "`kvlease watch CONVERSATION` tells which while it happens, as does the registry's log with --debug; decode's log "
+    "tells of refused grants. Hold the conversation while tools run (`client.conversation()`), and compare the time "
+    "above with --answered-ttl and --tools-ttl of the registry"
 )
 
 REASONS: Mapping[str, tuple[str, str]] = MappingProxyType(
