@@ -1,11 +1,15 @@
 """What is passed wrongly is refused at once and by name; nobody need be there to refuse it."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from openai import OpenAI
 
 from kvlease.client import aio, sync
+from kvlease.client.errors import Malformed
+from kvlease.client.openai import with_conversation
 from kvlease.client.testing import FakeRegistry
 
 KINDS: list[Any] = [aio.Client, sync.Client]
@@ -27,6 +31,14 @@ def test_an_address_is_text(kind: Any, name: str) -> None:
         ("renew", [], {"lease_ids": [5]}, "lease_ids must be a string, not 5"),
         ("renew", ["c"], {"ttl": "5s"}, "ttl must be a number of seconds, not '5s'"),
         ("end", [b"c"], {}, "conversation_id must be a string, not b'c'"),
+        ("end", [None], {}, "conversation_id must be a string, not None"),
+        ("revoke", [5], {}, "engine_id must be a string, not 5"),
+        ("drain", [5], {}, "engine_id must be a string, not 5"),
+        ("get_lease", [None], {}, "lease_id must be a string, not None"),
+        ("get_ticket", [None], {}, "ticket_id must be a string, not None"),
+        ("complete", [None], {}, "ticket must be a string, not None"),
+        ("cancel", [None], {}, "ticket must be a string, not None"),
+        ("list_tickets", [], {"conversation_id": 5}, "conversation_id must be a string, not 5"),
         ("end", ["c"], {"timeout": "5s"}, "timeout must be a number of seconds, not '5s'"),
         ("list_leases", [], {"engine_id": 5}, "engine_id must be a string, not 5"),
     ],
@@ -43,10 +55,47 @@ def test_arguments_of_the_wrong_kind_are_named(method: str, given: list[Any], mo
         asyncio.run(call())
 
 
+def the_doors(client: Any) -> dict[str, Callable[[Any], Any]]:
+    """Whatever takes the id of a conversation."""
+    return {
+        "route": lambda name: client.route("m", conversation_id=name),
+        "renew": client.renew,
+        "end": client.end,
+        "list_leases": lambda name: client.list_leases(conversation_id=name),
+        "list_tickets": lambda name: client.list_tickets(conversation_id=name),
+        "conversation": lambda name: client.conversation(name).__enter__(),
+        "with_conversation": lambda name: with_conversation(OpenAI(base_url="http://gateway/v1", api_key="-"), name),
+    }
+
+
+NOBODY = ("route", "list_leases", "list_tickets")  # take an empty id for none
+
+
+@pytest.mark.parametrize("name", ["", "x" * 257, "\u00e9" * 129, "a\0b", "\ud800"])
+def test_an_id_that_can_be_none_is_malformed_at_every_door(name: str) -> None:
+    with sync.Client() as client:
+        for door, take in the_doors(client).items():
+            if name or door not in NOBODY:
+                with pytest.raises(Malformed, match=r"conversation_ids? must be") as refused:
+                    take(name)
+                assert isinstance(refused.value, ValueError), door
+                assert refused.value.violations, door
+
+
+@pytest.mark.parametrize("name", [None, 5, b"c"])
+def test_an_id_that_is_no_text_is_a_type_error_at_every_door(name: Any) -> None:
+    with sync.Client() as client:
+        for take in the_doors(client).values():
+            with pytest.raises(TypeError, match=r"conversation_ids? must be a string"):
+                take(name)
+
+
 @pytest.mark.parametrize(
     ("conversation", "ttl", "error", "told"),
     [
-        ("", 60.0, ValueError, "conversation_id must not be empty"),
+        ("", 60.0, Malformed, "conversation_id must be 1 to 256 bytes"),
+        ("x" * 257, 60.0, Malformed, "conversation_id must be 1 to 256 bytes"),
+        ("c", 0.0, Malformed, "ttl must be a positive number of seconds, not 0.0"),
         (5, 60.0, TypeError, "conversation_id must be a string, not 5"),
         ("c", "5s", TypeError, "ttl must be a number of seconds, not '5s'"),
     ],

@@ -17,6 +17,7 @@ from kvlease.client.errors import (
     EngineRefused,
     EngineUnreachable,
     ModelNotFound,
+    NotAnswered,
     Unavailable,
 )
 from kvlease.client.types import EngineRole
@@ -68,6 +69,26 @@ async def test_an_answer_comes_in_chunks_and_is_gathered(client: aio.Client) -> 
     assert answer.finish_reason == "stop"
     assert answer.usage
     assert answer.usage["completion_tokens"] == 3
+
+
+async def test_a_message_that_has_not_come_is_no_message(client: aio.Client, stack: Stack) -> None:
+    with (
+        sync.Client(registry=stack.registry.address, router=stack.router.address) as of_threads,
+        of_threads.conversation("c") as asked,
+        pytest.raises(NotAnswered, match="iterate over the answer"),
+    ):
+        _ = asked.chat(MESSAGES, model=MODEL).message
+    async with client.conversation("c") as conversation:
+        answer = conversation.chat(MESSAGES, model=MODEL)
+        with pytest.raises(NotAnswered, match="iterate over the answer"):
+            _ = answer.message
+        assert (answer.text, answer.finish_reason) == ("", None)
+
+        stack.decode.next(told(400))
+        with pytest.raises(EngineRefused):
+            await read(answer)
+        with pytest.raises(NotAnswered):
+            _ = answer.message
 
 
 async def test_both_legs_carry_the_same_ticket_and_ids_of_their_own(client: aio.Client, stack: Stack) -> None:

@@ -56,5 +56,16 @@ def test_all_attempts_share_one_time_limit() -> None:
     assert call.left() == 0.0
 
 
+def test_an_address_where_nobody_has_ever_answered_is_given_up_soon() -> None:
+    clock, error = FakeClock(), Unavailable()
+    error.never_answered = True
+    call = attempts(clock, timeout=10.0)
+
+    assert call.pause(error) == 0.05
+    clock.advance(0.95)
+    assert call.pause(error) is None
+    assert call.pause(Unavailable()) == 0.2
+
+
 def test_a_closed_client_is_not_tried_again() -> None:
     assert attempts(FakeClock()).pause(errors.ClientClosed()) is None

@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
-from kvlease.client import convert, requests, types
+from kvlease.client import arguments, convert, requests, types
 from kvlease.client.arguments import text
 from kvlease.client.caller import Caller
 from kvlease.client.channel import DEFAULT_REGISTRY, DEFAULT_ROUTER, WATCH_TIMEOUT
@@ -66,7 +66,9 @@ class Client:
         """
         self._router = EngineRouterClient(text("router", router), tenant=tenant, security=security)
         self._registry = EngineRegistryClient(text("registry", registry), tenant=tenant, security=security)
-        self._keeper = Keeper(Caller(registry, RegistryServiceStub, tenant=tenant, security=security))
+        self._keeper = Keeper(
+            Caller(registry, RegistryServiceStub, server="registry", tenant=tenant, security=security)
+        )
         self._engines: chat.Engines | None = None
 
     async def close(self) -> None:
@@ -145,14 +147,15 @@ class Client:
         Raises:
             TicketNotFound: It is another router's, too old, or another tenant's.
         """
-        request = router_pb2.GetTicketRequest(ticket_id=ticket_id)
+        request = router_pb2.GetTicketRequest(ticket_id=text("ticket_id", ticket_id))
         return convert.ticket((await _persist(self._router.get_ticket, request, timeout)).ticket)
 
     async def list_tickets(
         self, *, conversation_id: str = "", limit: int = 100, timeout: float = TIMEOUT
     ) -> list[types.Ticket]:
         """Lists up to *limit* (at most 1,000) recent tickets of this router, newest first."""
-        request = router_pb2.ListTicketsRequest(conversation_id=conversation_id, page_size=limit)
+        named = arguments.conversation(conversation_id, optional=True)
+        request = router_pb2.ListTicketsRequest(conversation_id=named, page_size=limit)
         answer = await _persist(self._router.list_tickets, request, timeout)
         return [convert.ticket(ticket) for ticket in answer.tickets]
 
@@ -183,7 +186,7 @@ class Client:
 
     async def end(self, conversation_id: str, *, timeout: float = TIMEOUT) -> int:
         """Ends a conversation: its KV is freed. Gives how many leases were live."""
-        request = registry_pb2.EndConversationRequest(conversation_id=text("conversation_id", conversation_id))
+        request = registry_pb2.EndConversationRequest(conversation_id=arguments.conversation(conversation_id))
         try:
             return (await _persist(self._registry.end_conversation, request, timeout)).leases
         finally:  # an error may come of a call that was carried out
@@ -195,7 +198,7 @@ class Client:
         Raises:
             EngineNotFound: it has no session.
         """
-        request = registry_pb2.DrainEngineRequest(engine_id=engine_id, undo=undo)
+        request = registry_pb2.DrainEngineRequest(engine_id=text("engine_id", engine_id), undo=undo)
         await _persist(self._registry.drain_engine, request, timeout)
 
     async def revoke(self, engine_id: str, *, timeout: float = TIMEOUT) -> int:
@@ -203,7 +206,7 @@ class Client:
 
         Their blocks are free within a heartbeat, those still being read when their claims end.
         """
-        request = registry_pb2.RevokeLeasesRequest(engine_id=engine_id)
+        request = registry_pb2.RevokeLeasesRequest(engine_id=text("engine_id", engine_id))
         try:
             return (await _persist(self._registry.revoke_leases, request, timeout)).leases
         finally:
@@ -215,7 +218,7 @@ class Client:
         Raises:
             LeaseNotFound: It is unknown, gone, or another tenant's.
         """
-        request = registry_pb2.GetLeaseRequest(lease_id=lease_id)
+        request = registry_pb2.GetLeaseRequest(lease_id=text("lease_id", lease_id))
         return convert.lease((await _persist(self._registry.get_lease, request, timeout)).lease)
 
     async def list_leases(

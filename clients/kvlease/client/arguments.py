@@ -1,6 +1,14 @@
-"""What applications pass: of the wrong kind, it is told at once and by name, before anything is sent."""
+"""What applications pass: what is wrong with it is told at once and by name, before anything is sent.
 
+Of the wrong kind, it is a TypeError; of the right one, but such that nobody can serve it, `errors.Malformed`.
+"""
+
+import math
 from numbers import Real
+
+from kvlease.client.errors import Malformed
+
+MAX_ID_BYTES = 256
 
 
 def text(name: str, value: str) -> str:
@@ -10,8 +18,31 @@ def text(name: str, value: str) -> str:
     return value
 
 
+def conversation(value: str, *, name: str = "conversation_id", optional: bool = False) -> str:
+    """Gives a conversation's id as it is. Raises Malformed unless it can be one; empty is none, if that may be."""
+    if not text(name, value) and optional:
+        return value
+    if not 0 < len(value.encode(errors="replace")) <= MAX_ID_BYTES:
+        raise malformed(name, f"must be 1 to {MAX_ID_BYTES} bytes")
+    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+        raise malformed(name, "must be Unicode without NUL")
+    return value
+
+
 def seconds(name: str, value: float) -> float:
     """Gives *value* as it is. Raises TypeError unless it is a number."""
     if not isinstance(value, Real):
         raise TypeError(f"{name} must be a number of seconds, not {value!r}")
     return value
+
+
+def lifetime(name: str, value: float) -> float:
+    """Gives *value* as it is. Raises Malformed unless it is a time for which something can live."""
+    if not 0 < seconds(name, value) < math.inf:
+        raise malformed(name, f"must be a positive number of seconds, not {value}")
+    return value
+
+
+def malformed(name: str, fault: str) -> Malformed:
+    """Names what is wrong with which argument."""
+    return Malformed(f"{name} {fault}", violations={name: fault})

@@ -27,8 +27,10 @@ _TURNED_DOWN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNAUTHENTICATED)
 class _Shower:
     """What a client shows of itself, kept fresh: a server that turns it down is shown newer files, if there are any."""
 
-    def __init__(self, address: str, security: Security) -> None:
+    def __init__(self, address: str, server: str, security: Security) -> None:
         self.address = address
+        self._server = server
+        self._answered = False
         self._security = security
         self._stamp: Stamp = ()
         self._credential: Metadata = ()
@@ -46,6 +48,12 @@ class _Shower:
         """Tells whether a new channel may fare better."""
         return self._security is not PLAIN and error.code() in _TURNED_DOWN and self._security.stamp() != self._stamp
 
+    def _told(self, error: grpc.RpcError) -> KvleaseError:
+        told = from_rpc(error, self._server, self.address)
+        if isinstance(told, Unavailable):
+            told.never_answered = not self._answered and not told.reason
+        return told
+
 
 class AsyncCaller(_Shower, Generic[StubT]):
     """Calls one address from one event loop: the one of the first call."""
@@ -55,12 +63,13 @@ class AsyncCaller(_Shower, Generic[StubT]):
         address: str,
         stub: Callable[[grpc.aio.Channel], StubT],
         *,
+        server: str,
         tenant: str = "",
         security: Security = PLAIN,
     ) -> None:
-        """Keeps *address* (see `channel.target`) and the *tenant* to call for; opens nothing."""
+        """Keeps *address* (see `channel.target`), what should be there, and whom to call for; opens nothing."""
         channel.target(address)
-        super().__init__(address, security)
+        super().__init__(address, server, security)
         self._metadata = channel.metadata(tenant)
         self._make_stub = stub
         self._opened: StubT | None = None
@@ -95,12 +104,14 @@ class AsyncCaller(_Shower, Generic[StubT]):
         """Awaits one answer; a cancelled task cancels the call."""
         sent = (channel.metadata(tenant) if tenant else self._metadata) + self._credential + trace.current()
         try:
-            return await rpc(request, timeout=timeout, metadata=sent)
+            answer = await rpc(request, timeout=timeout, metadata=sent)
         except grpc.RpcError as error:
             raise self._typed(error) from error
         except asyncio.CancelledError:
             self._raise_if_cut()
             raise
+        self._answered = True
+        return answer
 
     async def _stream(
         self,
@@ -126,7 +137,7 @@ class AsyncCaller(_Shower, Generic[StubT]):
     def _typed(self, error: grpc.RpcError) -> KvleaseError:
         if self._stale(error):
             self._opened = None
-        return from_rpc(error)
+        return self._told(error)
 
     def _raise_if_cut(self) -> None:
         """Tells a call that `close` cut from one whose own task was cancelled: gRPC cancels in both cases."""
@@ -139,11 +150,17 @@ class Caller(_Shower, Generic[StubT]):
     """Calls one address from any number of threads."""
 
     def __init__(
-        self, address: str, stub: Callable[[grpc.Channel], StubT], *, tenant: str = "", security: Security = PLAIN
+        self,
+        address: str,
+        stub: Callable[[grpc.Channel], StubT],
+        *,
+        server: str,
+        tenant: str = "",
+        security: Security = PLAIN,
     ) -> None:
-        """Keeps *address* (see `channel.target`) and the *tenant* to call for; opens nothing."""
+        """Keeps *address* (see `channel.target`), what should be there, and whom to call for; opens nothing."""
         channel.target(address)
-        super().__init__(address, security)
+        super().__init__(address, server, security)
         self._metadata = channel.metadata(tenant)
         self._make_stub = stub
         self._lock = threading.Lock()
@@ -175,9 +192,11 @@ class Caller(_Shower, Generic[StubT]):
     ) -> ResponseT:
         """Waits for one answer."""
         try:
-            return rpc(request, timeout=timeout, metadata=self._metadata + self._credential + trace.current())
+            answer = rpc(request, timeout=timeout, metadata=self._metadata + self._credential + trace.current())
         except grpc.RpcError as error:
             raise self._typed(error) from error
+        self._answered = True
+        return answer
 
     def stream(
         self, rpc: "grpc.UnaryStreamMultiCallable[RequestT, ResponseT]", request: RequestT, *, timeout: float
@@ -197,4 +216,4 @@ class Caller(_Shower, Generic[StubT]):
         if self._stale(error):
             with self._lock:
                 self._opened = None
-        return from_rpc(error)
+        return self._told(error)

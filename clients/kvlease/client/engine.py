@@ -44,7 +44,7 @@ class EngineRegistryClient(AsyncCaller["RegistryServiceAsyncStub"]):
 
     def __init__(self, address: str, *, tenant: str = "", security: Security = PLAIN) -> None:
         """Keeps *address* (`host:port`, or see `channel.target`) and *tenant*; opens nothing."""
-        super().__init__(address, RegistryServiceStub, tenant=tenant, security=security)
+        super().__init__(address, RegistryServiceStub, server="registry", tenant=tenant, security=security)
 
     async def open_session(
         self, request: registry.OpenSessionRequest, *, timeout: float = TIMEOUT, tenant: str = ""
@@ -178,7 +178,7 @@ class EngineRouterClient(AsyncCaller["RoutingServiceAsyncStub"]):
 
     def __init__(self, address: str, *, tenant: str = "", security: Security = PLAIN) -> None:
         """Keeps *address* (`host:port`, or see `channel.target`) and *tenant*; opens nothing."""
-        super().__init__(address, RoutingServiceStub, tenant=tenant, security=security)
+        super().__init__(address, RoutingServiceStub, server="router", tenant=tenant, security=security)
 
     async def route(
         self, request: router.RouteRequest, *, timeout: float = TIMEOUT, tenant: str = ""

@@ -93,7 +93,7 @@ class KvleaseError(Exception):
         self.violations = dict(violations)
 
 
-class InvalidArgument(KvleaseError):
+class InvalidArgument(KvleaseError, ValueError):
     """The request can never be served as it is."""
 
 
@@ -216,6 +216,9 @@ class PrefillPending(DeadlineExceeded):
 class Unavailable(KvleaseError):
     """Nobody answers at that address, or not now. A retry may succeed."""
 
+    never_answered = False
+    """Nobody has ever answered this client there: the address may be wrong."""
+
 
 class PromiseTooShort(Unavailable):
     """The owner cannot promise its blocks long enough now."""
@@ -324,8 +327,16 @@ EXCEPTIONS: Mapping[tuple[grpc.StatusCode, str], type[KvleaseError]] = MappingPr
 )
 
 
-def from_rpc(error: grpc.RpcError) -> KvleaseError:
-    """Gives the exception for what gRPC raised."""
+_UNSAID = {
+    _Code.UNAVAILABLE: "no {server} answers at {address}: {said}",
+    _Code.DEADLINE_EXCEEDED: "the {server} at {address} did not answer in time",
+    _Code.UNIMPLEMENTED: "what answers at {address} is no {server}, or an older one: {said}",
+}
+"""What is told where no server of kvlease said it."""
+
+
+def from_rpc(error: grpc.RpcError, server: str = "server", address: str = "its address") -> KvleaseError:
+    """Gives the exception for what gRPC raised when a *server*, such as a registry, was called at *address*."""
     status = _status(error)
     info, retry, bad = ErrorInfo(), RetryInfo(), BadRequest()
     for detail in status.details:
@@ -333,8 +344,9 @@ def from_rpc(error: grpc.RpcError) -> KvleaseError:
     reason = info.reason if info.domain == DOMAIN else ""
     code = error.code()
     kind = EXCEPTIONS.get((code, reason)) or EXCEPTIONS.get((code, ""), KvleaseError)
+    said = error.details() or code.name
     return kind(
-        error.details() or code.name,
+        said if status.code else _UNSAID.get(code, "{said}").format(server=server, address=address, said=said),
         reason=reason,
         metadata=info.metadata,
         retry_after=retry.retry_delay.ToTimedelta().total_seconds() if retry.HasField("retry_delay") else None,

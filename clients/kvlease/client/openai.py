@@ -12,10 +12,9 @@ Knows nothing of that package but `with_options`, so that it works with `OpenAI`
 from collections.abc import Mapping
 from typing import Protocol, Self, TypeVar
 
-from kvlease.client.errors import Malformed
+from kvlease.client import arguments
 
 HEADER = "X-Conversation-ID"
-MAX_BYTES = 256
 
 
 class Configurable(Protocol):
@@ -33,13 +32,8 @@ def with_conversation(client: ClientT, conversation_id: str) -> ClientT:
     Raises:
         Malformed: The id is empty, longer than 256 bytes, or cannot stand in a header.
     """
-    if not 0 < len(conversation_id.encode()) <= MAX_BYTES:
-        raise Malformed(
-            f"a conversation id has 1 to {MAX_BYTES} bytes", violations={"conversation_id": "empty or too long"}
-        )
+    arguments.conversation(conversation_id)
     if not (conversation_id.isascii() and conversation_id.isprintable()):
-        raise Malformed(
-            "in a header a conversation id is printable ASCII: send others as `conversation_id` in extra_body",
-            violations={"conversation_id": "not printable ASCII"},
-        )
+        fault = "must be printable ASCII in a header: send others as `conversation_id` in extra_body"
+        raise arguments.malformed("conversation_id", fault)
     return client.with_options(default_headers={HEADER: conversation_id})

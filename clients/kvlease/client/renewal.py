@@ -42,11 +42,9 @@ class Hold:
     """Renewals that were sent before say nothing of it."""
 
     def __post_init__(self) -> None:
-        """Refuses no conversation at all, and a time that no renewal can keep."""
-        if not arguments.text("conversation_id", self.conversation_id):
-            raise ValueError("conversation_id must not be empty")
-        if not 0 < arguments.seconds("ttl", self.ttl) < math.inf:
-            raise ValueError(f"a ttl is a positive number of seconds, not {self.ttl}")
+        """Refuses, as Malformed, what is no conversation, and a time that no renewal can keep."""
+        arguments.conversation(self.conversation_id)
+        arguments.lifetime("ttl", self.ttl)
 
     def remaining(self, now: float) -> float:
         """Gives the seconds for which it is held by all that is known; 0 if it is not."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from google.protobuf.duration_pb2 import Duration
 
 from kvlease.client import types, words
-from kvlease.client.arguments import seconds, text
+from kvlease.client.arguments import conversation, lifetime, text
 from kvlease.client.renewal import Hold
 from kvlease.v1 import lease_pb2, registry_pb2, router_pb2
 
@@ -29,7 +29,7 @@ def route(
     """Asks for engines; makes the id up unless there is one, so that all attempts of one call carry the same."""
     return router_pb2.RouteRequest(
         request_id=text("request_id", request_id) or uuid.uuid4().hex,
-        conversation_id=text("conversation_id", conversation_id),
+        conversation_id=conversation(conversation_id, optional=True),
         model=text("model", model),
         prompt_tokens=prompt_tokens,
         exclude=map(engine_ref, exclude),
@@ -37,26 +37,29 @@ def route(
 
 
 def resolve(ticket: str, engine: types.EngineRef, wait: float) -> router_pb2.ResolveTicketRequest:
-    return router_pb2.ResolveTicketRequest(ticket=ticket, engine=engine_ref(engine), wait=duration(wait))
+    return router_pb2.ResolveTicketRequest(
+        ticket=text("ticket", ticket), engine=engine_ref(engine), wait=duration(wait)
+    )
 
 
 def complete(ticket: str, stop_reason: types.StopReason | None) -> router_pb2.CompleteTicketRequest:
-    return router_pb2.CompleteTicketRequest(ticket=ticket, stop_reason=words.STOP_REASON.write(stop_reason))
+    reason = words.STOP_REASON.write(stop_reason)
+    return router_pb2.CompleteTicketRequest(ticket=text("ticket", ticket), stop_reason=reason)
 
 
 def cancel(ticket: str, leg: types.Leg | None) -> router_pb2.CancelTicketRequest:
-    return router_pb2.CancelTicketRequest(ticket=ticket, leg=words.LEG.write(leg))
+    return router_pb2.CancelTicketRequest(ticket=text("ticket", ticket), leg=words.LEG.write(leg))
 
 
 def renew(
     conversation_ids: Iterable[str], lease_ids: Iterable[str], ttl: float | None
 ) -> list[registry_pb2.RenewLeasesRequest]:
     """Asks for renewals, conversations first, in as few calls as the registry takes."""
-    wanted = None if ttl is None else duration(seconds("ttl", ttl))
+    wanted = None if ttl is None else duration(lifetime("ttl", ttl))
     return _batches(
         [
             *(
-                registry_pb2.LeaseRenewal(conversation_id=text("conversation_ids", name), ttl=wanted)
+                registry_pb2.LeaseRenewal(conversation_id=conversation(name, name="conversation_ids"), ttl=wanted)
                 for name in conversation_ids
             ),
             *(registry_pb2.LeaseRenewal(lease_id=text("lease_ids", name), ttl=wanted) for name in lease_ids),
@@ -98,7 +101,7 @@ def _lease_filter(
     conversation_id: str, engine_id: str, kind: types.LeaseKind | None, state: types.LeaseState | None
 ) -> registry_pb2.LeaseFilter:
     return registry_pb2.LeaseFilter(
-        conversation_id=text("conversation_id", conversation_id),
+        conversation_id=conversation(conversation_id, optional=True),
         engine_id=text("engine_id", engine_id),
         kind=words.LEASE_KIND.write(kind),
         state=words.LEASE_STATE.write(state),

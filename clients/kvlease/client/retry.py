@@ -15,6 +15,7 @@ from kvlease.client.errors import Draining, KvleaseError, StoreUnreachable, Unav
 TIMEOUT = 5.0
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 1.0
+FIRST_CONTACT = 1.0  # seconds after which an address where nobody has ever answered is taken for a wrong one
 
 
 class Attempts:
@@ -30,7 +31,8 @@ class Attempts:
         """Starts the time: *timeout* in seconds on *clock*; *chance* gives numbers in [0, 1)."""
         self._clock = clock
         self._chance = chance
-        self._end = clock() + arguments.seconds("timeout", timeout)
+        self._start = clock()
+        self._end = self._start + arguments.seconds("timeout", timeout)
         self._failures = 0
 
     def left(self) -> float:
@@ -44,4 +46,6 @@ class Attempts:
         longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2**self._failures)
         self._failures += 1
         pause = error.retry_after or longest * (0.5 + self._chance() / 2)
-        return pause if pause < self.left() else None
+        wrong = isinstance(error, Unavailable) and error.never_answered
+        left = min(self.left(), self._start + FIRST_CONTACT - self._clock()) if wrong else self.left()
+        return pause if pause < left else None

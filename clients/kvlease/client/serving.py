@@ -234,7 +234,8 @@ class Serving:
                 said = (await response.aread()).decode(errors="replace")[:1000]
                 raise EngineRefused(f"{endpoint.engine.engine_id} answered {said}", status=response.status_code)
         except httpx2.TransportError as error:
-            raise EngineUnreachable(f"no answer from {endpoint.engine.engine_id}: {error!r}") from error
+            where = f"{endpoint.engine.engine_id} at {endpoint.http_url}"
+            raise EngineUnreachable(f"no answer from {where}: {error!r}") from error
         return response
 
     async def _prefill(self, turn: Turn, name: str) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Self, TypeVar
 
 import grpc
 
-from kvlease.client import aio, convert, requests, types
+from kvlease.client import aio, arguments, convert, requests, types
 from kvlease.client.arguments import text
 from kvlease.client.caller import Caller
 from kvlease.client.channel import DEFAULT_REGISTRY, DEFAULT_ROUTER, WATCH_TIMEOUT
@@ -57,8 +57,12 @@ class Client:
 
         An empty *tenant* is the servers' default, or the credentials' own.
         """
-        self._router = Caller(text("router", router), RoutingServiceStub, tenant=tenant, security=security)
-        self._registry = Caller(text("registry", registry), RegistryServiceStub, tenant=tenant, security=security)
+        self._router = Caller(
+            text("router", router), RoutingServiceStub, server="router", tenant=tenant, security=security
+        )
+        self._registry = Caller(
+            text("registry", registry), RegistryServiceStub, server="registry", tenant=tenant, security=security
+        )
         self._keeper = Keeper(self._registry)
         self._chats = Chats(aio.Client(registry=registry, router=router, tenant=tenant, security=security))
 
@@ -136,14 +140,15 @@ class Client:
         Raises:
             TicketNotFound: It is another router's, too old, or another tenant's.
         """
-        request = router_pb2.GetTicketRequest(ticket_id=ticket_id)
+        request = router_pb2.GetTicketRequest(ticket_id=text("ticket_id", ticket_id))
         return convert.ticket(_persist(self._router, self._router.stub.GetTicket, request, timeout).ticket)
 
     def list_tickets(
         self, *, conversation_id: str = "", limit: int = 100, timeout: float = TIMEOUT
     ) -> list[types.Ticket]:
         """Lists up to *limit* (at most 1,000) recent tickets of this router, newest first."""
-        request = router_pb2.ListTicketsRequest(conversation_id=conversation_id, page_size=limit)
+        named = arguments.conversation(conversation_id, optional=True)
+        request = router_pb2.ListTicketsRequest(conversation_id=named, page_size=limit)
         answer = _persist(self._router, self._router.stub.ListTickets, request, timeout)
         return [convert.ticket(ticket) for ticket in answer.tickets]
 
@@ -174,7 +179,7 @@ class Client:
 
     def end(self, conversation_id: str, *, timeout: float = TIMEOUT) -> int:
         """Ends a conversation: its KV is freed. Gives how many leases were live."""
-        request = registry_pb2.EndConversationRequest(conversation_id=text("conversation_id", conversation_id))
+        request = registry_pb2.EndConversationRequest(conversation_id=arguments.conversation(conversation_id))
         try:
             return _persist(self._registry, self._registry.stub.EndConversation, request, timeout).leases
         finally:  # an error may come of a call that was carried out
@@ -186,7 +191,7 @@ class Client:
         Raises:
             EngineNotFound: it has no session.
         """
-        request = registry_pb2.DrainEngineRequest(engine_id=engine_id, undo=undo)
+        request = registry_pb2.DrainEngineRequest(engine_id=text("engine_id", engine_id), undo=undo)
         _persist(self._registry, self._registry.stub.DrainEngine, request, timeout)
 
     def revoke(self, engine_id: str, *, timeout: float = TIMEOUT) -> int:
@@ -194,7 +199,7 @@ class Client:
 
         Their blocks are free within a heartbeat, those still being read when their claims end.
         """
-        request = registry_pb2.RevokeLeasesRequest(engine_id=engine_id)
+        request = registry_pb2.RevokeLeasesRequest(engine_id=text("engine_id", engine_id))
         try:
             return _persist(self._registry, self._registry.stub.RevokeLeases, request, timeout).leases
         finally:
@@ -206,7 +211,7 @@ class Client:
         Raises:
             LeaseNotFound: It is unknown, gone, or another tenant's.
         """
-        request = registry_pb2.GetLeaseRequest(lease_id=lease_id)
+        request = registry_pb2.GetLeaseRequest(lease_id=text("lease_id", lease_id))
         return convert.lease(_persist(self._registry, self._registry.stub.GetLease, request, timeout).lease)
 
     def list_leases(
