@@ -64,7 +64,6 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; gives its exit code."""
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # as in kvlease.programs, for `python -m`
     args = parser().parse_args(argv)
     try:
         return int(args.run(args))
