@@ -3,8 +3,10 @@
 from collections.abc import Callable
 
 import pytest
+from structlog.testing import capture_logs
 
 from kvlease.client import errors
+from kvlease.connector.complaint import EVERY
 from kvlease.v1.lease_pb2 import ConversationKey, LeaseKind
 from kvlease.v1.registry_pb2 import TURN_OUTCOME_NOTHING_KEPT, GrantLeaseRequest
 from kvlease.v1.router_pb2 import Leg
@@ -222,3 +224,24 @@ def test_a_router_that_is_gone_harms_nothing(link: Link, registry: Registry, rou
     keep(engine, "b")
 
     engine.until(lambda: registry.leases)
+
+
+def test_refused_leases_are_told_at_once_and_then_now_and_then(link: Link, registry: Registry) -> None:
+    engine = link().start()
+    refusal = errors.BudgetExhausted("over the budget", reason="BUDGET_EXHAUSTED", metadata={"budget_blocks": "4"})
+
+    def refuse(lease_id: str) -> None:
+        registry.refuse("GrantLease", refusal)
+        keep(engine, lease_id)
+        engine.until(lambda: lease_id in engine.owner.due(engine.clock()))
+
+    with capture_logs() as logs:
+        for lease_id in ("a", "b", "c"):
+            refuse(lease_id)
+        engine.clock.advance(EVERY)
+        refuse("d")
+
+    told = [line for line in logs if line["event"].startswith("lease refused")]
+    assert [(line["log_level"], line["reason"]) for line in told] == [("warning", "BUDGET_EXHAUSTED")] * 2
+    assert "budget_blocks 4" in told[0]["error"]
+    assert told[1]["times_before"] == 2

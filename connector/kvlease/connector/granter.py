@@ -9,6 +9,7 @@ import structlog
 from kvlease.client import errors
 from kvlease.client.engine import EngineRegistryClient, EngineRouterClient
 from kvlease.connector.clock import Clock
+from kvlease.connector.complaint import Complaint
 from kvlease.connector.owner import Owner
 from kvlease.connector.session import Session, seconds
 from kvlease.v1.lease_pb2 import ConversationKey, EngineRef, LeaseKind, PrefillReport
@@ -38,6 +39,7 @@ class Granter:
         """Calls *wake* on the event loop when blocks are to be freed."""
         self._registry, self._router, self._session, self._engine = registry, router, session, engine
         self._owner, self._wake, self._clock = owner, wake, clock
+        self._refused = Complaint("lease refused, nothing is kept", clock)
 
     async def grant(self, request: GrantLeaseRequest, fill: Callable[[GrantLeaseRequest], None], ticket: str) -> None:
         """Completes the request with *fill*, then asks until the registry grants or refuses.
@@ -63,8 +65,11 @@ class Granter:
                 remaining, generation = await self._grant_once(request)
             except (errors.Unavailable, errors.DeadlineExceeded, errors.SessionNotFound):
                 await asyncio.sleep(RETRY)  # perhaps it was granted: hold, and ask again with the same id
+            except errors.TurnOver:  # as it must be: a client that has left
+                log.info("lease of a turn that is over", lease_id=lease_id)
+                self._let_go(lease_id, "TURN_OVER")
             except errors.KvleaseError as error:
-                log.info("lease refused", lease_id=lease_id, reason=error.reason, error=str(error))
+                self._refused(error.reason, lease_id=lease_id, blocks=request.handle.block_count, error=_told(error))
                 self._let_go(lease_id, error.reason)
             else:
                 if self._owner.granted(lease_id, generation, remaining, self._clock()):
@@ -117,3 +122,8 @@ class Granter:
         if (credential := self._session.credential) is not None:
             with contextlib.suppress(errors.KvleaseError):  # it expires, or is ordered free and reported freed
                 await self._registry.release_lease(ReleaseLeaseRequest(credential=credential, lease_id=lease_id))
+
+
+def _told(error: errors.KvleaseError) -> str:
+    """Says what the registry said, with what it meant by it, such as the budget."""
+    return ", ".join([str(error), *(f"{key} {value}" for key, value in error.metadata.items())])
