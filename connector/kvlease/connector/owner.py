@@ -152,8 +152,7 @@ class Owner:
             return lease_id in self._held and lease_id not in self._to_free
 
     def _silent(self, now: float) -> bool:
-        answered = self._last_answer
-        return answered is not None and now > answered + self._hold and bool(self._held)
+        return bool(self._held) and self._last_answer is not None and now > self._last_answer + self._hold
 
 
 def _name(reason: "RetireReason.ValueType") -> str:

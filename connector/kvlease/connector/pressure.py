@@ -35,8 +35,10 @@ class Pressure:
 
     def reclaim(self, pool: Pool, now: float) -> int:
         """Returns how many blocks to ask for now; 0: none, or asked for a moment ago."""
+        if not (blocks := pool.blocks):
+            return 0
         short = self._mark + self.wanted - pool.free
-        if short <= 0 or not (blocks := pool.blocks) or now < self._asked + PATIENCE:
+        if short <= 0 or now < self._asked + PATIENCE:
             return 0
         self._asked = now
         return min(short, blocks)

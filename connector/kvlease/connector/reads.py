@@ -63,7 +63,7 @@ class Reads:
         self._groups, self._block_size = groups, block_size
         self._begin, self._clock = begin, clock
         self._open: dict[str, Read] = {}  # vLLM waits for these
-        self._parked: set[str] = set()  # of them
+        self.parked: set[str] = set()  # of them: those that wait for their answer
         self._given_up: dict[str, Read] = {}  # until the workers report them
         self._thrown_away: dict[str, list[int]] = {}  # to be told to the workers
         self._abandoned: set[str] = set()  # likewise
@@ -77,14 +77,9 @@ class Reads:
         read = Read(turn, request, blocks, tokens, turn.local_tokens // self._block_size)
         self._open[turn.request_id] = read
         turn.stage = Stage.PARKED
-        self._parked.add(turn.request_id)
+        self.parked.add(turn.request_id)
         if turn.answer is not None:
             self._unpark(read)
-
-    @property
-    def parked(self) -> int:
-        """Reads that wait for their answer."""
-        return len(self._parked)
 
     def answered(self, turn: Turn) -> None:
         """Starts the turn's read if it was parked until now."""
@@ -98,7 +93,7 @@ class Reads:
         read.aborted = True
         read.turn.settle(Answer(miss="ABORTED"))
         if read.turn.stage is Stage.PARKED:
-            self._parked.discard(request_id)
+            self.parked.discard(request_id)
             self._throw_away(read, ReadOutcome.READ_OUTCOME_ABORTED)
         return True
 
@@ -155,7 +150,7 @@ class Reads:
 
     def _unpark(self, read: Read) -> None:
         turn = read.turn
-        self._parked.discard(turn.request_id)
+        self.parked.discard(turn.request_id)
         end = turn.local_tokens + read.tokens
         if turn.usable_tokens < end or not self._fill(read, end):
             self._throw_away(read, ReadOutcome.READ_OUTCOME_NOT_NEEDED)

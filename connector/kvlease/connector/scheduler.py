@@ -235,7 +235,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
             turn = self._link.answered.popleft()
             self._sleepers.wake(turn.request_id)
             self._reads.answered(turn)
-        if self._sleepers:
+        if self._sleepers.requests:
             self._sleepers.wake_late(self._clock())
 
     def _pause(self, asking: int, until: float) -> bool:
@@ -247,7 +247,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         comes through the inputs and ends the pause. What workers report by themselves then (blocks of finished
         requests that were sent) may be seen `PAUSE` later. Ranks in lockstep never pause, for they would be waited for.
         """
-        waiting = asking + len(self._sleepers) + self._reads.parked
+        waiting = asking + len(self._sleepers.requests) + len(self._reads.parked)
         if not waiting or waiting != self._requests or self._link.answered or self._inputs is None or self._lockstep:
             return False
         self._inputs.wait(min(PAUSE, until - self._clock()))

@@ -14,30 +14,32 @@ ASLEEP, AWAKE = RequestStatus.WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR, RequestStat
 
 
 class Sleepers:
-    """Those that sleep. Used in the scheduling loop only."""
+    """Those that sleep. Used in the scheduling loop only.
+
+    Attributes:
+        requests: With their deadlines, by name.
+        until: None wakes by itself before that instant.
+    """
 
     def __init__(self) -> None:
-        self._requests: dict[str, tuple[Any, float]] = {}  # with their deadlines
-        self.until = math.inf  # none wakes by itself before that instant
-
-    def __len__(self) -> int:
-        return len(self._requests)
+        self.requests: dict[str, tuple[Any, float]] = {}
+        self.until = math.inf
 
     def lay(self, request: Any, deadline: float) -> None:
         """Lets a waiting request sleep until it is woken, or until that instant."""
         request.status = ASLEEP
-        self._requests[request.request_id] = request, deadline
+        self.requests[request.request_id] = request, deadline
         self.until = min(self.until, deadline)
 
     def wake(self, request_id: str) -> None:
         """Lets vLLM ask for a request again, if it sleeps."""
-        request, _ = self._requests.pop(request_id, (None, 0.0))
+        request, _ = self.requests.pop(request_id, (None, 0.0))
         if request is not None and request.status == ASLEEP:
             request.status = AWAKE
 
     def wake_late(self, now: float) -> None:
         """Wakes all that have slept long enough."""
         if now >= self.until:
-            for request_id in [name for name, (_, deadline) in self._requests.items() if now >= deadline]:
+            for request_id in [name for name, (_, deadline) in self.requests.items() if now >= deadline]:
                 self.wake(request_id)
-            self.until = min((deadline for _, deadline in self._requests.values()), default=math.inf)
+            self.until = min((deadline for _, deadline in self.requests.values()), default=math.inf)
