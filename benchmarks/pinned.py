@@ -13,7 +13,7 @@ from pathlib import Path
 from kvlease.local.process import Process
 
 READY_WITHIN = 30.0
-TICKS = os.sysconf("SC_CLK_TCK")
+_SCHEDULED = 2  # Linux's CPUCLOCK_SCHED: all of its threads, in user and kernel
 
 
 class NotReady(Exception):
@@ -110,8 +110,8 @@ def _group(group: int) -> list[int]:
 
 
 def _cpu(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
+    """Reads the clock that Linux keeps of a process, to the nanosecond: /proc tells hundredths of a second."""
+    return time.clock_gettime((~pid << 3) | _SCHEDULED)
 
 
 def _resident(pid: int) -> int:

@@ -19,6 +19,7 @@ from benchmarks.sample import Samples, percentile, turns
 SUMMARY = "the gateway, against vllm-router and the engines alone"
 NAMES = (DIRECT, PEER, OURS)
 WARM_UP = 0.3  # seconds
+ANSWERS = 3  # one after the other, at least, in a round
 SETTLED = 1.5  # seconds, within which all have seen the engines
 
 
@@ -60,7 +61,7 @@ def run(options: Options) -> Report:
             with all_of_them(pace, core, beside) as contenders:
                 time.sleep(SETTLED)
                 for case in (case for case in cases if case.pace == pace):
-                    _measure(seen, case, contenders, rounds, seconds)
+                    _measure(seen, case, contenders, rounds, max(seconds, ANSWERS * CHUNKS * pace))
     draw("gateway", lambda axes: _paint(axes, seen, cases), folder=options.results, panels=2)
     return Report(
         bench="gateway",
