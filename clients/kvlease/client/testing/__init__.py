@@ -15,7 +15,8 @@ They serve what applications call. Leases live by the clock that is handed in; n
 
 from kvlease.client.testing.engine import FakeEngine
 from kvlease.client.testing.registry import FakeRegistry
+from kvlease.client.testing.reply import Reply
 from kvlease.client.testing.router import FakeRouter
 from kvlease.client.testing.server import Call, FakeServer, Streaming, Unary
 
-__all__ = ["Call", "FakeEngine", "FakeRegistry", "FakeRouter", "FakeServer", "Streaming", "Unary"]
+__all__ = ["Call", "FakeEngine", "FakeRegistry", "FakeRouter", "FakeServer", "Reply", "Streaming", "Unary"]
