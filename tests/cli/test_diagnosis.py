@@ -69,6 +69,11 @@ BROKEN = (SERVICES[0], Service("router", "router:1", "refused"), SERVICES[2])
         (survey(services=(REFUSED,)), "registry", "answers at registry:1, but refuses you: no credentials"),
         (survey(services=(UNSPOKEN,)), "gateway", "something listens at http://gateway:1, but the TLS handshake"),
         (Survey(services=SERVICES), "engines", "none has registered"),
+        (
+            survey(PREFILL, replace(DECODE, rival_http_url="http://o:1")),
+            "engine ids",
+            "http://127.0.0.1:1 and http://o:1",
+        ),
         (survey(DECODE), "roles", "no prefill engine"),
         (survey(engine("both")), "roles", "no prefill engine"),
         (survey(PREFILL), "roles", "no decode engine"),

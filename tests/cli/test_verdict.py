@@ -102,6 +102,7 @@ def test_of_a_lease_that_is_gone_nothing_is_said_that_is_not_known(silence: floa
     ("decode", "said"),
     [
         (replace(KEEPS, bidirectional=False), "d keeps nothing"),
+        (replace(KEEPS, ref=EngineRef("d", "2"), rival_http_url="http://other"), "two processes"),
         (replace(KEEPS, ref=EngineRef("d", "2")), "d was started again"),
         (replace(KEEPS, retention_budget_blocks=30), "may keep 480 tokens"),
         (None, "d is gone"),

@@ -143,6 +143,7 @@ def engine(proto: registry_pb2.EngineStatus) -> types.Engine:
         leased_blocks=proto.leased_blocks,
         claimed_blocks=proto.claimed_blocks,
         retention_budget_blocks=proto.retention_budget_blocks,
+        rival_http_url=proto.rival_http_url,
     )
 
 

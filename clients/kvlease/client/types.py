@@ -274,3 +274,5 @@ class Engine:
     leased_blocks: int
     claimed_blocks: int
     retention_budget_blocks: int
+    rival_http_url: str = ""
+    """Where another process serves that announces itself by the same id, by mistake."""

@@ -1717,6 +1717,7 @@ class EngineStatus(google.protobuf.message.Message):
     LEASED_BLOCKS_FIELD_NUMBER: builtins.int
     CLAIMED_BLOCKS_FIELD_NUMBER: builtins.int
     RETENTION_BUDGET_BLOCKS_FIELD_NUMBER: builtins.int
+    RIVAL_HTTP_URL_FIELD_NUMBER: builtins.int
     healthy: builtins.bool
     """Its heartbeats are in time and it is not draining."""
     draining: builtins.bool
@@ -1729,6 +1730,10 @@ class EngineStatus(google.protobuf.message.Message):
     """KV blocks under a claim."""
     retention_budget_blocks: builtins.int
     """KV blocks that may be kept for DECODE leases."""
+    rival_http_url: builtins.str
+    """Where another process serves that announces itself by the same engine id, by mistake: the two displace each other, and
+    nothing is kept. Empty if none was seen in the last 30 s, by the registry that is asked.
+    """
     @property
     def engine(self) -> Global___Engine:
         """The engine."""
@@ -1753,9 +1758,10 @@ class EngineStatus(google.protobuf.message.Message):
         leased_blocks: builtins.int = ...,
         claimed_blocks: builtins.int = ...,
         retention_budget_blocks: builtins.int = ...,
+        rival_http_url: builtins.str = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["engine", b"engine", "load", b"load", "silent", b"silent"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["claimed_blocks", b"claimed_blocks", "draining", b"draining", "engine", b"engine", "healthy", b"healthy", "leased_blocks", b"leased_blocks", "leases", b"leases", "load", b"load", "retention_budget_blocks", b"retention_budget_blocks", "silent", b"silent"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["claimed_blocks", b"claimed_blocks", "draining", b"draining", "engine", b"engine", "healthy", b"healthy", "leased_blocks", b"leased_blocks", "leases", b"leases", "load", b"load", "retention_budget_blocks", b"retention_budget_blocks", "rival_http_url", b"rival_http_url", "silent", b"silent"]) -> None: ...
 
 Global___EngineStatus: typing_extensions.TypeAlias = EngineStatus
 

@@ -17,6 +17,7 @@ COLORS = {Level.OK: "32", Level.WARN: "33", Level.FAIL: "31"}
 CHECKS: tuple[Callable[[Survey], Iterator[Finding]], ...] = (
     deployment.services,
     deployment.presence,
+    deployment.rivals,
     deployment.roles,
     deployment.flags,
     deployment.versions,
@@ -31,7 +32,12 @@ CHECKS: tuple[Callable[[Survey], Iterator[Finding]], ...] = (
 
 DOWN = {"registry": {"engines"}, "router": {"turns", "trial"}}
 """What follows, by subject, from a service that gives no answer."""
-EXPLAINED = {"roles": {"router", "turns", "trial"}, "flags": {"turns", "trial"}, "budget": {"turns", "trial"}}
+EXPLAINED = {
+    "engine ids": {"turns", "trial"},
+    "roles": {"router", "turns", "trial"},
+    "flags": {"turns", "trial"},
+    "budget": {"turns", "trial"},
+}
 """What follows from a failure of a subject."""
 
 

@@ -132,8 +132,8 @@ def _tell(given: Shown, view: registry_pb2.LeaseView.ValueType, into: lease_pb2.
     into.retire_reason = _reason(given.reason)
 
 
-def engine(given: EngineShown) -> registry_pb2.EngineStatus:
-    """Gives an engine and its session."""
+def engine(given: EngineShown, rival: str) -> registry_pb2.EngineStatus:
+    """Gives an engine and its session, and where its rival serves, if it has one."""
     return registry_pb2.EngineStatus(
         engine=registry_pb2.Engine.FromString(given.engine.profile),
         load=registry_pb2.EngineLoad.FromString(given.load),
@@ -144,6 +144,7 @@ def engine(given: EngineShown) -> registry_pb2.EngineStatus:
         leased_blocks=given.leased_blocks,
         claimed_blocks=given.claimed_blocks,
         retention_budget_blocks=given.budget,
+        rival_http_url=rival,
     )
 
 

@@ -1,6 +1,7 @@
 """The RPCs: convert, call the store, convert. Who may call what is said in `kvlease.rpc.access`."""
 
 import logging
+import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, TypeAlias
@@ -9,6 +10,7 @@ import grpc
 import structlog
 
 from kvlease.registry import answers, requests
+from kvlease.registry.rivals import Rivals
 from kvlease.registry.rules import Timing
 from kvlease.registry.store import Store
 from kvlease.registry.turns import TurnOutcome
@@ -26,6 +28,7 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
     def __init__(self, store: Store, timing: Timing) -> None:
         self._store = store
         self._timing = timing
+        self._rivals = Rivals(time.monotonic)
         self._logs = log.bind().is_enabled_for(logging.DEBUG)
         """Whether every read is to be logged; to ask the logger each time costs more than to end a claim."""
 
@@ -36,6 +39,7 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
         caller(context).speak_for(engine.ref.engine_id)
         opened = await self._store.open_session(engine)
         log.info("session opened", engine=engine.ref.engine_id, incarnation=engine.ref.incarnation)
+        self._rivals.opened(engine.ref, request.engine.http_url)
         return answers.opened(opened, self._timing)
 
     async def Heartbeat(
@@ -174,4 +178,6 @@ class RegistryServicer(registry_pb2_grpc.RegistryServiceServicer):
     ) -> registry_pb2.ListEnginesResponse:
         model = requests.model(request)
         shown = await self._store.engines(model, include_lost=request.include_lost)
-        return registry_pb2.ListEnginesResponse(engines=[answers.engine(x) for x in shown])
+        return registry_pb2.ListEnginesResponse(
+            engines=[answers.engine(x, self._rivals.of(x.engine.ref.engine_id)) for x in shown]
+        )

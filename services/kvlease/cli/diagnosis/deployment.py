@@ -62,6 +62,18 @@ def presence(survey: Survey) -> Iterator[Finding]:
             yield fail("router", f"{model} is not routed: {error}", _SAME_REGISTRY)
 
 
+def rivals(survey: Survey) -> Iterator[Finding]:
+    """No two processes announce themselves by one id."""
+    for engine in survey.engines:
+        if engine.rival_http_url:
+            what = (
+                f"{engine.ref.engine_id} is announced by two processes, {engine.http_url} and {engine.rival_http_url}"
+            )
+            yield fail(
+                "engine ids", what, "give each its own KVLEASE_ENGINE_ID, or leave it out; neither keeps anything"
+            )
+
+
 def roles(survey: Survey) -> Iterator[Finding]:
     """Every model has prefill and decode, and the gateway knows it."""
     for model in _models(survey):
