@@ -17,7 +17,7 @@ from benchmarks.report import Report
 SUMMARY = "retention policies, replayed over traces of real conversations"
 TRACES = "KVLEASE_TRACES"
 BUDGETS = (1.5, 1.0, 0.5, 0.25)
-PATIENCE = (60.0, 120.0, 240.0, 360.0, 480.0, 600.0, 720.0)
+PATIENCE = (60.0, 120.0, 240.0, 360.0, 480.0, 540.0, 600.0, 660.0, 720.0)
 LINES = (REFUSE, *POLICIES)
 ENDED = (RECENT, HABITS)
 """Policies that are also shown with conversations that their clients end."""

@@ -87,4 +87,7 @@ def _of(index: int, part: Part, begins: Sequence[float]) -> Iterator[Happening]:
     for number, (turn, at) in enumerate(zip(part.turns, begins, strict=True)):
         if number:
             yield Happening(at, index, number, ends=False)
-        yield Happening(at + turn.busy, index, number, ends=True)
+        over = at + turn.busy
+        if number + 1 < len(begins):
+            over = min(over, begins[number + 1])  # not an instant after the next one begins, by rounding
+        yield Happening(over, index, number, ends=True)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvlease.registry.expectation import ExpectedReturn
-from kvlease.registry.gaps import EDGES, HORIZON, Gaps
-from kvlease.registry.habits import Habits
+from kvlease.registry.gaps import EDGES, HORIZON, Experience, Traits
+from kvlease.registry.habits import Habit, Habits, Wait
 from kvlease.registry.lease import Conversation, EngineRef, Handle, Kind, Lease, StopReason, Terms
 from kvlease.registry.memory import MemoryStore
 from kvlease.registry.rules import Rules
@@ -20,6 +20,7 @@ from tests.registry.world import CHAT, World
 from tests.support.clock import FakeClock, settle
 
 AGES = st.floats(0, 2 * HORIZON)
+SOME = Traits(StopReason.ANSWERED, typical=3, last=(1, 2), size=2, busy=4, busy_before=4)
 OWNER = Session(Credential("s", "x"), Engine(EngineRef("d0", "i1"), ("m",), 100, b""), 50, 0.0)
 
 
@@ -157,22 +158,53 @@ def test_a_conversation_that_was_silent_for_the_horizon_is_forgotten() -> None:
 
 @given(st.lists(st.tuples(AGES, st.booleans()), max_size=50), AGES)
 def test_worth_is_finite_and_above_zero_whatever_was_seen(seen: list[tuple[float, bool]], age: float) -> None:
-    gaps = Gaps().finer(1)
+    experience = Experience()
     for observed, came in seen:
-        gaps.observe(observed, came=came)
+        experience.observe(SOME, observed, came=came)
+    gaps = experience.gaps(SOME)
 
     assert 0 < gaps.worth(age) < 1e3
     assert gaps.pays_until(1e3) == 0.0
     assert gaps.pays_until(0.0) == EDGES[-1]
 
 
+def test_gaps_of_none_at_all_are_no_faster_than_can_be_believed() -> None:
+    experience = Experience()
+    for _ in range(1000):
+        experience.observe(SOME, 0.0, came=True)
+
+    assert experience.gaps(SOME).worth(0.0) < 1e3
+
+
+def test_a_trait_corrects_what_is_expected_without_it_and_no_more() -> None:
+    experience = Experience()
+    slow = SOME._replace(busy=1)
+    for _ in range(200):
+        experience.observe(SOME, 10.0, came=True)
+        experience.observe(slow, 1000.0, came=True)
+    elsewhere = SOME._replace(size=SOME.size + 1)
+
+    assert experience.gaps(slow).worth(5.0) < experience.gaps(elsewhere).worth(5.0)
+
+
 def test_what_was_seen_long_ago_counts_less() -> None:
-    gaps = Gaps()
+    experience = Experience()
     for gap in (10.0, 1000.0):
         for _ in range(60_000):
-            gaps.observe(gap, came=True)
+            experience.observe(SOME, gap, came=True)
 
-    assert gaps.worth(10.0) < 0.01
+    assert experience.gaps(SOME).worth(10.0) < 0.01
+
+
+def test_how_long_turns_take_is_remembered_of_the_last_two() -> None:
+    habit = Habit()
+    for ended, came in ((0.0, 5.0), (8.0, 20.0), (50.0, 60.0)):
+        habit.answered(ended)
+        habit.wait = Wait(ended, habit.traits(StopReason.ANSWERED, 1000))
+        habit.came(came)
+    habit.answered(61.0)
+
+    assert (habit.busy, habit.busy_before) == (1.0, 30.0)
 
 
 async def test_a_learned_life_is_set_anew_when_the_stop_reason_becomes_known() -> None:

@@ -1,11 +1,13 @@
 """The policy that learns each conversation's habits."""
 
-from kvlease.registry.gaps import Gaps
+from kvlease.registry.gaps import GUESS, Experience, Gaps
 from kvlease.registry.habits import LIMIT, Habits, Wait
 from kvlease.registry.lease import Conversation, Lease
 from kvlease.registry.value import Unlearned
 
-SIZES = 1000
+UNKNOWN = Gaps(GUESS)
+"""What is expected of leases that nothing was told of."""
+SIZES = 20_000
 """Leases over which the mean size is taken."""
 
 
@@ -20,42 +22,38 @@ class ExpectedReturn(Unlearned):
     def __init__(self, *, patience: float = 0.0, limit: int = LIMIT) -> None:
         """Knows nothing. Leases live while a return is worth `patience` seconds of a lease of mean size; 0: by rule."""
         self._patience = patience
-        self._gaps = Gaps()
+        self._experience = Experience()
         self._habits = Habits(limit)
         self._sizes = 0
         self._mean_blocks = 0.0
 
     def worth(self, lease: Lease, now: float) -> float:
-        gaps = lease.gaps or self._gaps
+        gaps = lease.gaps or UNKNOWN
         return gaps.worth(now - lease.granted_at) / max(1, lease.blocks)
 
     def life(self, lease: Lease) -> float | None:
         if not self._patience:
             return None
-        gaps = lease.gaps or self._gaps
+        gaps = lease.gaps or UNKNOWN
         return gaps.pays_until(lease.blocks / (self._mean_blocks * self._patience))
 
     def granted(self, lease: Lease) -> None:
-        new, now = lease.gaps is None, lease.granted_at
-        habit = self._habits.shown(lease.terms.conversation, now)
-        lease.gaps = self._gaps
-        for level in habit.kind(lease.stop_reason):
-            lease.gaps = lease.gaps.finer(level)
-        if new:
-            self._measure(lease.blocks)
-        if new or (habit.wait and habit.wait.since == now):
-            habit.wait = Wait(now, lease.stop_reason, lease.gaps)
+        new, now, terms = lease.gaps is None, lease.granted_at, lease.terms
+        habit = self._habits.shown(terms.conversation, now)
         for wait in self._habits.forgotten(now):
-            wait.gaps.observe(now - wait.since, came=False)
+            self._experience.observe(wait.traits, now - wait.since, came=False)
+        if new:
+            habit.answered(now)
+            self._measure(lease.blocks)
+        traits = habit.traits(lease.stop_reason, terms.handle.chain.tokens)
+        lease.gaps = self._experience.gaps(traits)
+        if new or (habit.wait and habit.wait.since == now):
+            habit.wait = Wait(now, traits)
 
     def came(self, conversation: Conversation, now: float) -> None:
         habit = self._habits.known(conversation)
-        if habit is None or habit.wait is None:
-            return
-        wait, habit.wait = habit.wait, None
-        gap = now - wait.since
-        wait.gaps.observe(gap, came=True)
-        habit.came(wait.stop_reason, gap)
+        if habit and (wait := habit.came(now)):
+            self._experience.observe(wait.traits, now - wait.since, came=True)
 
     def ended(self, conversation: Conversation) -> None:
         if habit := self._habits.known(conversation):

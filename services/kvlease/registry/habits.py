@@ -4,28 +4,12 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import log1p, log2
-from typing import NamedTuple
 
-from kvlease.registry.gaps import HORIZON, Gaps
+from kvlease.registry.gaps import HORIZON, Traits
 from kvlease.registry.lease import Conversation, StopReason
 
 LIMIT = 50_000
 """Conversations that are remembered."""
-NEW = (-1,)
-"""The level of conversations of which no gap is known yet."""
-
-
-class Seen(NamedTuple):
-    """Logarithms of the gaps that a conversation left after one stop reason, newest weighing half; and their number."""
-
-    typical: float
-    last: float
-    times: int
-
-    @property
-    def levels(self) -> tuple[int, int, int]:
-        """The same in few steps."""
-        return min(9, int(self.typical * 1.5)), int(self.last * 0.7), min(5, int(log2(self.times + 1)))
 
 
 @dataclass(slots=True)
@@ -33,29 +17,52 @@ class Wait:
     """A next turn that is waited for since an instant."""
 
     since: float
-    stop_reason: StopReason
-    gaps: Gaps
+    traits: Traits
 
 
 @dataclass(slots=True)
 class Habit:
-    """What is known of one conversation."""
+    """What is known of one conversation. Gaps are kept as logarithms; -1 stands for what is not known."""
 
     shown_at: float = 0.0
     """When it was last heard of."""
     wait: Wait | None = None
-    seen: dict[StopReason, Seen] = field(default_factory=dict)
+    typical: dict[int, float] = field(default_factory=dict)
+    """The gaps after each stop reason, the newest weighing half."""
+    last: tuple[int, float] = (StopReason.UNKNOWN, -1.0)
+    """Newest gap, and the stop reason before it."""
+    came_at: float | None = None
+    """When the turn under way came."""
+    busy: float = -1.0
+    """Seconds that the newest turn took, and the one before it."""
+    busy_before: float = -1.0
 
-    def kind(self, stop_reason: StopReason) -> tuple[int, ...]:
-        """Which kind of gaps to expect after that, from coarse to fine."""
-        seen = self.seen.get(stop_reason)
-        return (stop_reason, *(seen.levels if seen else NEW))
+    def answered(self, now: float) -> None:
+        """Learns that a turn ended."""
+        self.busy_before, self.busy = self.busy, -1.0 if self.came_at is None else now - self.came_at
+        self.came_at = None
 
-    def came(self, stop_reason: StopReason, gap: float) -> None:
-        """Learns a gap."""
-        now, before = log1p(gap), self.seen.get(stop_reason)
-        typical = (before.typical + now) / 2 if before else now
-        self.seen[stop_reason] = Seen(typical, now, before.times + 1 if before else 1)
+    def came(self, now: float) -> Wait | None:
+        """Learns that a turn came; gives what was waited for until then."""
+        wait, self.wait = self.wait, None
+        if wait:
+            self.came_at = now
+            stop_reason, gap = wait.traits.stop_reason, log1p(now - wait.since)
+            self.typical[stop_reason] = (self.typical.get(stop_reason, gap) + gap) / 2
+            self.last = (stop_reason, gap)
+        return wait
+
+    def traits(self, stop_reason: StopReason, tokens: int) -> Traits:
+        """What is known of a turn that ended so."""
+        before, last = self.last
+        return Traits(
+            stop_reason,
+            min(9, _step(self.typical.get(stop_reason, -1.0), 1.5)),
+            (before, _step(last, 0.7)),
+            min(8, int(log2(tokens / 8000 + 1))),
+            min(6, _step(_log(self.busy), 2.0)),
+            min(6, _step(_log(self.busy_before), 2.0)),
+        )
 
 
 class Habits:
@@ -88,3 +95,11 @@ class Habits:
             self._known.popitem(last=False)
             if longest_silent.wait:
                 yield longest_silent.wait
+
+
+def _log(seconds: float) -> float:
+    return -1.0 if seconds < 0 else log1p(seconds)
+
+
+def _step(known: float, steps: float) -> int:
+    return -1 if known < 0 else int(known * steps)
