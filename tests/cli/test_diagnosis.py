@@ -120,7 +120,7 @@ WARNINGS = [
     (survey(PREFILL, replace(DECODE, retention_budget_blocks=20), tickets=(turn(),)), "budget", "600 tokens were seen"),
     (survey(pace=Pace(theirs=0.5, ours=1.0, doubt=0.01)), "clocks", "took 0.50 s for 1.00 s"),
     (survey(tickets=(turn(miss_reason="WAIT_OVER"),) * 3), "turns", "3 of the last 3"),
-    (survey(tickets=(turn(reused_tokens=200),) * 6), "histories", "6 of the last 6"),
+    (survey(tickets=(turn(reused_tokens=200),) * 6), "histories", "6 were like it for a part only"),
     (survey(tickets=(replace(TURN, terms=replace(TURN.terms, prefill=None)),) * 6), "turns", "decode alone"),
     (survey(probes=(Probe("m"),)), "trial", "router knows nothing"),
 ]
@@ -132,6 +132,26 @@ def test_what_works_less_well_than_it_might_is_a_warning(surveyed: Survey, subje
 
     assert [(each.subject, named in each.what) for each in warned] == [(subject, True)]
     assert warned[0].advice
+
+
+@pytest.mark.parametrize(
+    ("tickets", "advice"),
+    [
+        ((turn(miss_reason="NO_MATCH"),) * 6, "the chat template, or the client, puts something that changes"),
+        ((turn(reused_tokens=200),) * 4 + (turn(miss_reason="NO_MATCH"),) * 2, "the chat template changes or drops"),
+    ],
+)
+def test_a_prefix_that_changes_is_told_from_a_template_that_drops_answers(
+    tickets: tuple[Ticket, ...], advice: str
+) -> None:
+    (warned,) = found(Level.WARN, survey(tickets=tickets))
+
+    assert warned.subject == "histories"
+    assert warned.advice.startswith(advice)
+
+
+def test_a_tail_that_differs_is_no_history_that_does() -> None:
+    assert not found(Level.WARN, survey(tickets=(turn(leased=278, reused_tokens=256),) * 6))
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ _WAIT = "give it more time (KVLEASE_WAIT of the engine), or find out why registr
 _REACH = "see the engine's log: KVLEASE_REGISTRY and KVLEASE_ROUTER must be reachable from where it runs"
 _FLAG = 'start it with "bidirectional_kv_xfer": true in kv_connector_extra_config'
 _SAME = "send the earlier messages exactly as they were, the assistant's included: what was changed cannot be reused"
+_LAST = "nothing that changes (a date, an id) may come before the history"
 _ONE_ID = "give each engine its own KVLEASE_ENGINE_ID, or leave it out"
 _ROOM = "more KV memory for decode, or a larger --retention of the registry"
 _MAY_BE = "it expired unrenewed, was ended or revoked, went for others, or there was no room for it"
@@ -28,7 +29,7 @@ _WHO_KNOWS = (
 REASONS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "NO_LEASE": ("no decode engine kept the conversation any more", ""),
-        "NO_MATCH": ("the prompt does not begin like what was kept", _SAME),
+        "NO_MATCH": ("the prompt does not begin like what was kept", f"{_SAME}; {_LAST}"),
         "LEASE_NOT_FOUND": ("the lease went away while it was asked for", ""),
         "FOUND_LOCALLY": ("prefill's own prefix cache had as much", ""),
         "OWN_LEASE": ("the engine itself keeps it: its prefix cache has what can be had", ""),

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 from kvlease.cli.diagnosis.finding import Finding, fail, ok, warn
 from kvlease.cli.diagnosis.survey import Probe, Survey
-from kvlease.cli.verdict import NOT_REUSED, PARTLY, REASONS, REUSED, judge
+from kvlease.cli.verdict import NOT_REUSED, REASONS, REUSED, judge
 from kvlease.client.types import Ticket
+from kvlease.connector.prefix import STRIDE
 
 _ENOUGH = 5  # turns, below which a share says nothing
 _HALF = 0.5
@@ -39,9 +40,13 @@ def histories(survey: Survey) -> Iterator[Finding]:
     grown = [turn for turn in survey.tickets if turn.leased_tokens and turn.report and turn.report.prompt_tokens]
     if len(grown) < _ENOUGH:
         return
-    partly = [turn for turn in grown if judge(turn, None, {}).outcome == PARTLY or _no_match(turn)]
-    what = f"{len(partly)} of the last {len(grown)} later turns did not begin like what was kept"
-    if len(partly) > _HALF * len(grown):
+    nothing = [turn for turn in grown if _no_match(turn)]
+    partly = [turn for turn in grown if 0 < _had(turn) <= turn.leased_tokens - STRIDE]
+    told = f"of the last {len(grown)} later turns {len(nothing)} did not begin like what was kept"
+    what = f"{told}, {len(partly)} were like it for a part only"
+    if len(nothing) > _HALF * len(grown):
+        yield warn("histories", what, f"{_PREFIX}; or, after first prompts of less than {STRIDE} tokens: {_TEMPLATE}")
+    elif len(nothing) + len(partly) > _HALF * len(grown):
         yield warn("histories", what, _TEMPLATE)
     else:
         yield ok("histories", what)
@@ -71,13 +76,18 @@ def probes(survey: Survey) -> Iterator[Finding]:
 
 def _partial(probe: Probe, first: Ticket, second: Ticket) -> Finding:
     """Tells apart whether the answer or the prompt before it came back otherwise."""
-    had = second.report.reused_tokens + second.report.local_tokens if second.report else 0
+    had = _had(second)
     before = first.report.prompt_tokens if first.report else 0
     what = f"a second turn with {probe.model} matched {had} of {second.leased_tokens} tokens: "
     if had < _HALF * before:
         return warn("trial", what + "not even the first prompt came back as it was", _PREFIX)
     told = "its answer did not come back token for token" + (", and it carries reasoning" if probe.reasoning else "")
     return warn("trial", what + told, _TEMPLATE)
+
+
+def _had(turn: Ticket) -> int:
+    """Tokens that prefill need not compute."""
+    return turn.report.reused_tokens + turn.report.local_tokens if turn.report else 0
 
 
 def _no_match(turn: Ticket) -> bool:
