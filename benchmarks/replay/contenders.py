@@ -8,7 +8,7 @@ from benchmarks.replay.registry import Replay
 from benchmarks.replay.tally import Tally
 from benchmarks.replay.traffic import Traffic
 from kvlease.registry.expectation import ExpectedReturn
-from kvlease.registry.lease import Lease
+from kvlease.registry.leases import Lease
 from kvlease.registry.value import LeastRecentlyRenewed, LikelyReturn, Unlearned, Value
 
 REFUSE, RECENT, RETURN, HABITS, ORACLE = "pin and refuse", "recent", "return", "habits", "oracle"

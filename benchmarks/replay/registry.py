@@ -10,7 +10,8 @@ from kvlease.registry.chain import DIGEST, Chain, Prompt
 from kvlease.registry.change import Event
 from kvlease.registry.claims import Branch, Claimed
 from kvlease.registry.errors import BudgetExhausted, NoLease
-from kvlease.registry.lease import Conversation, EngineRef, Handle, Kind, Lease, Reason, Terms
+from kvlease.registry.lease import Conversation, EngineRef, Handle, Kind, Reason, Terms
+from kvlease.registry.leases import Lease
 from kvlease.registry.ledger import Ledger
 from kvlease.registry.rules import Rules, Timing
 from kvlease.registry.session import Engine
@@ -89,11 +90,10 @@ class Replay:
             if event is Event.RETIRED:
                 self._let_go(lease.lease_id, _ended_at(lease, reason, ledger.now))
         if ledger.changes:
-            ledger.changes.clear()
+            ledger.forget_changes()
             answer = sessions.heartbeat(ledger, self._session, sessions.Beat(0))
             sessions.heartbeat(ledger, self._session, sessions.Beat(answer.number, freed=[x for x, _ in answer.free]))
-            ledger.changes.clear()
-        ledger.touched.clear()
+        ledger.forget_changes()
 
     def _let_go(self, lease_id: str, at: float | None = None) -> None:
         if kept := self._kept.pop(lease_id, None):

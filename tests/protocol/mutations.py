@@ -9,7 +9,8 @@ from kvlease.connector.owner import Owner
 from kvlease.connector.session import Session as EngineSession
 from kvlease.connector.turn import Turn
 from kvlease.registry import life, renewals, sessions
-from kvlease.registry.lease import Lease, State
+from kvlease.registry.lease import State
+from kvlease.registry.leases import Lease
 from kvlease.registry.ledger import Ledger
 from kvlease.registry.session import Session
 from kvlease.v1.registry_pb2 import ReadOutcome

@@ -1,7 +1,6 @@
 """Claims: what is found, how long it holds, that nothing outlives the owner's promise."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
@@ -45,7 +44,7 @@ class ClaimContract:
         hand, reader = await world.engine(), await world.engine("p0")
         await hand.grant("l1", "abcdefghijkl")
         whole = prompt("abcdefghIJKLmnop")
-        sparse = replace(whole, strides=(1, 4), digests=whole.digests[:8] + whole.digests[24:])
+        sparse = whole._replace(strides=(1, 4), digests=whole.digests[:8] + whole.digests[24:])
 
         claimed = await world.store.claim(reader.credential, "c1", Branch(hand.terms("x").conversation, sparse), 0.0)
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from kvlease.registry.expectation import ExpectedReturn
 from kvlease.registry.gaps import EDGES, HORIZON, Experience, Traits
 from kvlease.registry.habits import Habit, Habits, Wait
-from kvlease.registry.lease import Conversation, EngineRef, Handle, Kind, Lease, StopReason, Terms
+from kvlease.registry.lease import Conversation, EngineRef, Handle, Kind, StopReason, Terms
+from kvlease.registry.leases import Lease, Leases
 from kvlease.registry.memory import MemoryStore
 from kvlease.registry.rules import Rules
 from kvlease.registry.session import Credential, Engine, Session
@@ -27,7 +28,7 @@ OWNER = Session(Credential("s", "x"), Engine(EngineRef("d0", "i1"), ("m",), 100,
 def a_lease(name: str, at: float, *, blocks: int = 1, stop: StopReason = StopReason.ANSWERED) -> Lease:
     handle = Handle(OWNER.engine.ref, "r", blocks, chain("text"), b"", "test/1")
     terms = Terms(f"{name}@{at}", Kind.DECODE, Conversation("t", name), "", "", handle, stop)
-    return Lease(terms, OWNER, 1, stop, at, at + 60, at + 3600)
+    return Leases().add(terms, OWNER, seq=1, generation=1, now=at)
 
 
 def granted(value: ExpectedReturn, name: str, at: float, *, blocks: int = 1) -> Lease:

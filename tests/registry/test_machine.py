@@ -176,6 +176,11 @@ class RegistryMachine(RuleBasedStateMachine):
     def revoke(self, engine_id: str) -> None:
         endings.revoke(self.ledger, Selection(engine_id=engine_id))
 
+    @rule()
+    def those_who_listen_have_heard(self) -> None:
+        """Rows of leases that are gone become others'."""
+        self.ledger.forget_changes()
+
     # -- what must hold
 
     @invariant()
@@ -216,14 +221,14 @@ class RegistryMachine(RuleBasedStateMachine):
         for owner in self.owners.values():
             session = self.ledger.sessions.get(owner.credential.session_id)
             if session and session.open and not owner.overfull and not self.ledger.quiet:
-                live = sum(x.blocks for x in session.leases.values() if x.kept and x.state is State.LIVE)
+                live = sum(x.blocks for x in session.leases.values() if x.kind is Kind.DECODE and x.state is State.LIVE)
                 assert live <= BLOCKS // 2
 
     @invariant()
     def conversations_have_no_more_branches_than_allowed(self) -> None:
         if not any(owner.overfull for owner in self.owners.values()):
-            for known in self.ledger.conversations.values():
-                assert len(known.live()) <= self.ledger.rules.branches
+            for chat in {x.conversation for x in self.ledger.leases.values()}:
+                assert len(self.ledger.conversations.live(chat)) <= self.ledger.rules.branches
 
     @invariant()
     def counts_are_what_counting_gives(self) -> None:
@@ -234,7 +239,7 @@ class RegistryMachine(RuleBasedStateMachine):
             for name in ("live_leases", "leased_blocks", "claimed_blocks", "kept_blocks", "freeing_blocks"):
                 assert getattr(session, name) == getattr(counted, name), name
         for lease in self.ledger.leases.values():
-            assert lease.claims == sum(x.lease is lease for x in self.ledger.claims.values())
+            assert lease.claims == sum(x.lease == lease for x in self.ledger.claims.values())
 
     def teardown(self) -> None:
         """Left alone, the registry forgets everything."""

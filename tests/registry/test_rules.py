@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvlease.registry import answers
-from kvlease.registry.lease import Conversation, EngineRef, Handle, Kind, Lease, StopReason, Terms
+from kvlease.registry.lease import Conversation, EngineRef, Handle, Kind, StopReason, Terms
+from kvlease.registry.leases import Lease, Leases
 from kvlease.registry.roll import Roll
 from kvlease.registry.rules import Rules, Timing
 from kvlease.registry.session import Credential, Engine, Session
@@ -17,11 +18,13 @@ from tests.registry.digests import STRIDE, chain, prompt
 TEXTS = st.text("ab", min_size=1, max_size=20)
 
 
-def a_lease(seq: int = 1, text: str = "text", blocks: int = 1, at: float = 0.0) -> Lease:
+def a_lease(
+    seq: int = 1, text: str = "text", blocks: int = 1, at: float = 0.0, *, table: Leases | None = None
+) -> Lease:
     session = Session(Credential("s", "x"), Engine(EngineRef("d0", "i1"), ("m",), 100, b""), 50, 0.0)
     handle = Handle(session.engine.ref, "r", blocks, chain(text), b"", "test/1")
     terms = Terms(f"l{seq}", Kind.DECODE, Conversation("t", "c"), "", "", handle, StopReason.ANSWERED)
-    return Lease(terms, session, seq, StopReason.ANSWERED, at, at + 60, at + 3600)
+    return (Leases() if table is None else table).add(terms, session, seq=seq, generation=0, now=at)
 
 
 @given(TEXTS, TEXTS)
@@ -95,7 +98,8 @@ def test_of_equal_chances_the_one_goes_first_that_keeps_fewer_tokens_per_block()
 
 @given(st.lists(st.booleans(), max_size=200), st.integers(0, 100))
 def test_a_roll_is_entered_anywhere_and_keeps_its_order(stays: list[bool], after: int) -> None:
-    roll, leases = Roll(), [a_lease(i + 1) for i in range(len(stays))]
+    table = Leases()
+    roll, leases = Roll(table), [a_lease(i + 1, table=table) for i in range(len(stays))]
     for lease in leases:
         roll.add(lease)
     for lease, stay in zip(leases, stays, strict=True):

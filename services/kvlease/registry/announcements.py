@@ -1,18 +1,18 @@
 """Announcements: an owner tells a registry that may have forgotten them which leases it still holds."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kvlease.registry import life
 from kvlease.registry.errors import IncarnationMismatch
 from kvlease.registry.grants import take
-from kvlease.registry.lease import Kind, Lease, Reason, State, Terms
+from kvlease.registry.lease import Kind, Reason, State, Terms
+from kvlease.registry.leases import Lease
 from kvlease.registry.ledger import Ledger
 from kvlease.registry.session import Credential, Session
 
 
-@dataclass(frozen=True, slots=True)
-class Announced:
+class Announced(NamedTuple):
     """A lease as its owner knows it; `remaining` in seconds."""
 
     terms: Terms
@@ -20,8 +20,7 @@ class Announced:
     remaining: float
 
 
-@dataclass(frozen=True, slots=True)
-class Announcement:
+class Announcement(NamedTuple):
     """What became of it: kept, or over (then the owner frees it)."""
 
     lease_id: str

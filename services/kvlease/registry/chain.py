@@ -1,13 +1,12 @@
 """Chains of keyed digests: which of two token sequences begins like the other, without seeing tokens."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 DIGEST = 8
 """Bytes of one digest."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(NamedTuple):
     """The digests of a handle's tokens.
 
     Digest i stands for the first i+1 strides together, so that two chains agree up to a boundary exactly when their
@@ -52,8 +51,7 @@ class Chain:
         return 0
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(NamedTuple):
     """The digests of a reader's prompt at some boundaries: how many strides each covers, ascending."""
 
     key_id: str

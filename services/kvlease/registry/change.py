@@ -4,7 +4,8 @@ import enum
 from collections.abc import Hashable
 from typing import NamedTuple, TypeAlias
 
-from kvlease.registry.lease import Lease, Reason, State
+from kvlease.registry.lease import Reason, State
+from kvlease.registry.leases import Lease
 
 
 class Event(enum.IntEnum):

@@ -3,7 +3,7 @@
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from kvlease.registry import life
 from kvlease.registry.chain import Prompt
@@ -18,7 +18,8 @@ from kvlease.registry.errors import (
     PrefillPending,
     PromiseTooShort,
 )
-from kvlease.registry.lease import Claim, Conversation, EngineRef, Kind, Lease, Reason, State
+from kvlease.registry.lease import Claim, Conversation, EngineRef, Kind, Reason, State
+from kvlease.registry.leases import Lease
 from kvlease.registry.ledger import Ledger
 from kvlease.registry.session import Credential
 from kvlease.registry.shown import Shown, show
@@ -50,8 +51,7 @@ class ById:
 Target: TypeAlias = Branch | Prefill | ById
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(NamedTuple):
     """A claim, for so many seconds from when it was asked for."""
 
     ttl: float
@@ -59,8 +59,7 @@ class Claimed:
     matched_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+class Pending(NamedTuple):
     """Nothing to claim yet: ask again when the topic is touched, or at that instant."""
 
     topic: Topic
@@ -86,7 +85,7 @@ def claim(ledger: Ledger, credential: Credential, claim_id: str, target: Target,
             raise IdTaken("claim", claim_id)
         if known.lease.state is not State.FREED:
             return Claimed(_extend(ledger, known), show(known.lease, ledger.now), known.matched_tokens)
-        del ledger.claims[claim_id]  # its owner is gone, and the first answer never arrived
+        _drop(ledger, known)  # its owner is gone, and the first answer never arrived
     found = _find(ledger, target, waits=waits)
     if isinstance(found, Pending):
         return found
@@ -112,10 +111,11 @@ def finish_claim(ledger: Ledger, credential: Credential, claim_id: str) -> str |
     known = ledger.claims.get(claim_id)
     if known is None or known.reader != reader:
         return None
+    lease_id = known.lease.lease_id
     _drop(ledger, known)
-    if known.lease.terms.kind is Kind.PREFILL:
+    if known.lease.kind is Kind.PREFILL:
         life.retire(ledger, known.lease, Reason.READ)
-    return known.lease.lease_id
+    return lease_id
 
 
 def _find(ledger: Ledger, target: Target, *, waits: bool) -> tuple[Lease, int] | Pending:
@@ -128,28 +128,27 @@ def _find(ledger: Ledger, target: Target, *, waits: bool) -> tuple[Lease, int] |
             lease = ledger.leases.get(target.lease_id)
             if lease is None or lease.state is not State.LIVE:
                 raise LeaseNotFound(target.lease_id)
-            return _promised(ledger, [lease])[0], 0
+            return _promised(ledger, [(lease, 0)])[0]
 
 
 def _branch(ledger: Ledger, target: Branch, *, waits: bool) -> tuple[Lease, int] | Pending:
     """The branch with the longest match, the newest of equals; waits for a grant that is due."""
     ledger.value.came(target.conversation, ledger.now)
     conversation_id = target.conversation.conversation_id
-    known = ledger.conversations.get(target.conversation)
-    due = known.due_until(ledger.now) if known and waits else None
+    due = ledger.conversations.due_until(target.conversation, ledger.now) if waits else None
     if due is not None:
         return Pending(("conversation", target.conversation), due)
-    claimable = [x for x in known.live() if x.owner.open] if known else []
+    claimable = [x for x in ledger.conversations.live(target.conversation) if x.owner.open]
     if not claimable:
         raise NoLease(conversation_id)
-    matching = [x for x in claimable if x.terms.handle.chain.matched(target.prompt)]
+    matching = [(x, matched) for x in claimable if (matched := x.chain.matched(target.prompt))]
     if not matching:
         raise NoMatch(conversation_id)
-    best = max(_promised(ledger, matching), key=lambda x: (x.terms.handle.chain.matched(target.prompt), x.generation))
+    best, matched = max(_promised(ledger, matching), key=lambda x: (x[1], x[0].generation))
     if not best.returned:
         best.returned = True
         ledger.value.observed(best.stop_reason, ledger.now - best.granted_at, came=True)
-    return best, best.terms.handle.chain.matched(target.prompt)
+    return best, matched
 
 
 def _prefill(ledger: Ledger, target: Prefill, *, waits: bool) -> tuple[Lease, int] | Pending:
@@ -157,7 +156,7 @@ def _prefill(ledger: Ledger, target: Prefill, *, waits: bool) -> tuple[Lease, in
     turn = ledger.turns.get(target.ticket_id)
     lease = ledger.leases.get(turn.prefill) if turn else None
     if lease and lease.state is State.LIVE and lease.owner.open:
-        return _promised(ledger, [lease])[0], 0
+        return _promised(ledger, [(lease, 0)])[0]
     gone = turn and turn.prefill and (lease is None or lease.state is not State.LIVE)
     if (turn and (gone or not turn.takes_prefill)) or _lost(ledger, target.engine):
         raise PrefillFailed(target.ticket_id)
@@ -180,12 +179,12 @@ def _longest(ledger: Ledger, lease: Lease) -> float:
     return min(ledger.now + ledger.rules.timing.claim, ledger.promised_until(lease.owner))
 
 
-def _promised(ledger: Ledger, leases: Sequence[Lease]) -> Sequence[Lease]:
+def _promised(ledger: Ledger, leases: Sequence[tuple[Lease, int]]) -> Sequence[tuple[Lease, int]]:
     """Those whose owners' promise reaches far enough for a useful claim. Raises PromiseTooShort if there are none."""
     least = ledger.now + ledger.rules.timing.least_claim
-    found = [x for x in leases if x.owner.open and _longest(ledger, x) >= least]
+    found = [x for x in leases if x[0].owner.open and _longest(ledger, x[0]) >= least]
     if not found:
-        raise PromiseTooShort(leases[0].owner.engine.ref.engine_id)
+        raise PromiseTooShort(leases[0][0].engine.engine_id)
     return found
 
 
@@ -198,24 +197,19 @@ def _extend(ledger: Ledger, known: Claim) -> float:
 def _hold(ledger: Ledger, made: Claim) -> None:
     ledger.claims[made.claim_id] = made
     made.lease.used_at = ledger.now
-    _count(ledger, made.lease, 1)
+    made.lease.owner.claimed(made.lease)
     ledger.timers.at(made.ends_at, _lapse, made.claim_id)
     ledger.tell(Event.CLAIMED, made.lease)
 
 
 def _drop(ledger: Ledger, claim: Claim) -> None:
     del ledger.claims[claim.claim_id]
+    claim.lease.owner.unclaimed(claim.lease)
     if claim.lease.state is State.FREED:
+        ledger.leases.unclaimed(claim.lease)
         return
-    _count(ledger, claim.lease, -1)
     ledger.tell(Event.CLAIM_ENDED, claim.lease)
     life.settle(ledger, claim.lease)
-
-
-def _count(ledger: Ledger, lease: Lease, change: int) -> None:
-    life.tally(ledger, lease, -1)
-    lease.claims += change
-    life.tally(ledger, lease, 1)
 
 
 def _lapse(ledger: Ledger, claim_id: str) -> None:

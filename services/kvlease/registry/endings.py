@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kvlease.registry import life
-from kvlease.registry.lease import Conversation, Lease, Reason, State
+from kvlease.registry.lease import Conversation, Reason, State
+from kvlease.registry.leases import Lease
 from kvlease.registry.ledger import Ledger
 from kvlease.registry.session import Credential, Order, Session
 
@@ -31,13 +32,10 @@ def release(ledger: Ledger, credential: Credential, lease_ids: Sequence[str]) ->
 def end_conversation(ledger: Ledger, conversation: Conversation) -> int:
     """Ends a conversation; returns how many of its leases were live. What is due to be granted is not granted."""
     ledger.value.ended(conversation)
-    known = ledger.conversations.get(conversation)
-    if known is None:
-        return 0
-    for ticket_id, _ in known.due:
+    for ticket_id in ledger.conversations.due(conversation):
         ledger.turn(ticket_id).cancelled = True
         ledger.not_due(conversation, ticket_id)
-    return _retire_all(ledger, known.live(), Reason.ENDED)
+    return _retire_all(ledger, ledger.conversations.live(conversation), Reason.ENDED)
 
 
 def revoke(ledger: Ledger, selection: Selection) -> int:
@@ -83,14 +81,13 @@ def _retire_all(ledger: Ledger, leases: Iterable[Lease], reason: Reason) -> int:
 def _selected(ledger: Ledger, selection: Selection) -> Iterable[Lease]:
     """Looks where the fewest are, then tests the rest."""
     if selection.lease_ids:
-        candidates: Iterable[Lease] = [ledger.leases[key] for key in selection.lease_ids if key in ledger.leases]
+        candidates: Iterable[Lease] = filter(None, map(ledger.leases.get, selection.lease_ids))
     elif selection.conversation:
-        known = ledger.conversations.get(selection.conversation)
-        candidates = known.leases if known else ()
+        candidates = ledger.conversations.leases(selection.conversation)
     else:
         sessions = ledger.engines.get(selection.engine_id, ())
         candidates = [lease for session in sessions for lease in session.leases.values()]
     for lease in candidates:
-        of_conversation = selection.conversation in (None, lease.terms.conversation)
-        if of_conversation and selection.engine_id in ("", lease.terms.handle.engine.engine_id):
+        of_conversation = selection.conversation in (None, lease.conversation)
+        if of_conversation and selection.engine_id in ("", lease.engine.engine_id):
             yield lease

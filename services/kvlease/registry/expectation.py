@@ -2,7 +2,8 @@
 
 from kvlease.registry.gaps import GUESS, Experience, Gaps
 from kvlease.registry.habits import LIMIT, Habits, Wait
-from kvlease.registry.lease import Conversation, Lease
+from kvlease.registry.lease import Conversation
+from kvlease.registry.leases import Lease
 from kvlease.registry.value import Unlearned
 
 UNKNOWN = Gaps(GUESS)

@@ -10,6 +10,7 @@ from itertools import chain
 from kvlease.registry.change import Event, Topic
 from kvlease.registry.errors import WatcherTooSlow
 from kvlease.registry.lease import State, Terms
+from kvlease.registry.leases import Lease
 from kvlease.registry.lists import Filter
 from kvlease.registry.shown import Shown
 
@@ -36,9 +37,9 @@ class Watcher:
         self._error: Exception | None = None
         self._news = asyncio.Event()
 
-    def takes(self, terms: Terms, state: State) -> bool:
+    def takes(self, lease: Terms | Lease, state: State) -> bool:
         """Tells whether a lease in that state is watched."""
-        return self._wanted is None or self._wanted.takes(terms, state)
+        return self._wanted is None or self._wanted.takes(lease, state)
 
     def put(self, happened: Happened) -> None:
         """Queues an event, or gives up."""

@@ -1,26 +1,25 @@
 """Grants: a new lease, and those that must go for it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kvlease.registry import life, renewals
 from kvlease.registry.errors import BudgetExhausted, IdTaken, IncarnationMismatch, TenantLimit, TurnOver
-from kvlease.registry.lease import Kind, Lease, Reason, Terms
+from kvlease.registry.lease import Kind, Reason, Terms
+from kvlease.registry.leases import Lease
 from kvlease.registry.ledger import Ledger
 from kvlease.registry.session import Credential, Session
 from kvlease.registry.worth import least_valuable
 
 
-@dataclass(frozen=True, slots=True)
-class Granted:
+class Granted(NamedTuple):
     """A lease's number within its conversation, and how long it lives unrenewed."""
 
     generation: int
     remaining: float
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
+class Room(NamedTuple):
     """What must go to make room for a lease."""
 
     superseded: Sequence[Lease] = ()
@@ -70,16 +69,17 @@ def take(
     rules, now = ledger.rules, ledger.now
     turn = ledger.turn(terms.ticket_id) if terms.ticket_id else None
     stop_reason = (turn and turn.stop_reason) or terms.stop_reason
-    seq = ledger.next_seq()
-    lease = Lease(terms, session, seq, stop_reason, now, now, now + rules.longest_life)
-    if terms.kind is Kind.DECODE:
+    decode = terms.kind is Kind.DECODE
+    number = ledger.conversations.number(terms.conversation, generation) if decode else 0
+    lease = ledger.leases.add(terms, session, seq=ledger.next_seq(), generation=number, now=now)
+    lease.stop_reason = stop_reason
+    if decode:
         ledger.value.granted(lease)
     lease.expires_at += min(_first_ttl(ledger, lease) if remaining is None else remaining, rules.longest_life)
-    if terms.kind is Kind.DECODE:
-        lease.generation = ledger.branches(terms.conversation).number(generation)
+    if decode:
         session.granted_since += lease.blocks
         ledger.not_due(terms.conversation, terms.ticket_id)
-    life.add(ledger, lease)
+    life.add(ledger, lease, terms)
     if turn:
         turn.took(lease, report)
         ledger.touched.append(("turn", terms.ticket_id))
@@ -88,7 +88,7 @@ def take(
 
 def _first_ttl(ledger: Ledger, lease: Lease) -> float:
     """How long a new lease lives unrenewed."""
-    learned = renewals.learned_ttl(ledger, lease) if lease.terms.kind is Kind.DECODE else None
+    learned = renewals.learned_ttl(ledger, lease) if lease.kind is Kind.DECODE else None
     return renewals.natural_ttl(ledger, lease) if learned is None else learned
 
 
@@ -117,11 +117,11 @@ def _admit(ledger: Ledger, session: Session, terms: Terms) -> Room:
 
 
 def _room(ledger: Ledger, session: Session, terms: Terms) -> Room:
-    known = ledger.conversations.get(terms.conversation)
-    branches = known.live() if known else []
+    branches = ledger.conversations.live(terms.conversation)
     chain = terms.handle.chain
-    superseded = [x for x in branches if x.terms.handle.chain.begins(chain, named=x.lease_id == terms.parent_lease_id)]
-    pruned = _too_many(ledger, [x for x in branches if x not in superseded])
+    superseded = [x for x in branches if x.chain.begins(chain, named=x.lease_id == terms.parent_lease_id)]
+    others = [x for x in branches if x not in superseded] if len(superseded) < len(branches) else ()
+    pruned = _too_many(ledger, others)
     revoked = _over_budget(ledger, session, terms.handle.block_count, [*superseded, *pruned])
     going = len(superseded) + len(pruned) + len(revoked)
     limit = ledger.rules.tenant_leases
@@ -142,8 +142,10 @@ def _too_many(ledger: Ledger, branches: Sequence[Lease]) -> Sequence[Lease]:
 def _over_budget(ledger: Ledger, session: Session, blocks: int, going: Sequence[Lease]) -> Sequence[Lease]:
     """Chooses the engine's leases that must go for so many more blocks. Raises BudgetExhausted if all are too few."""
     missing = session.retained_blocks + blocks - session.budget - sum(x.blocks for x in going if x.owner is session)
+    if missing <= 0:
+        return ()
     revoked: list[Lease] = []
-    for lease in least_valuable(ledger, [x for x in session.leases.values() if x not in going] if missing > 0 else ()):
+    for lease in least_valuable(ledger, (x for x in session.leases.values() if x not in going)):
         if missing <= 0:
             break
         revoked.append(lease)

@@ -1,14 +1,13 @@
-"""Leases and claims: the values, and what may be asked of them. Numbers of enums are those of the wire."""
+"""Leases and claims: the values. Numbers of enums are those of the wire."""
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from kvlease.registry.chain import Chain
-from kvlease.registry.gaps import Gaps
 
 if TYPE_CHECKING:
-    from kvlease.registry.session import Session
+    from kvlease.registry.leases import Lease
 
 
 class Kind(enum.IntEnum):
@@ -64,8 +63,7 @@ class Conversation(NamedTuple):
     conversation_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Handle:
+class Handle(NamedTuple):
     """Where KV lies. The body is the connectors' business."""
 
     engine: EngineRef
@@ -76,8 +74,7 @@ class Handle:
     body_format: str
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(NamedTuple):
     """What the owner says of a lease. A retry says the same."""
 
     lease_id: str
@@ -88,52 +85,9 @@ class Terms:
     handle: Handle
     stop_reason: StopReason
 
-
-@dataclass(slots=True, eq=False)
-class Lease:
-    """A lease as the ledger keeps it. Instants are the ledger's; only the ledger moves the state."""
-
-    terms: Terms
-    owner: "Session"
-    seq: int
-    """Order of arrival, for lists."""
-    stop_reason: StopReason
-    granted_at: float
-    expires_at: float
-    lives_until: float
-    """No renewal goes beyond."""
-    renewed_at: float = field(init=False)
-    """Last granted or renewed."""
-    used_at: float = field(init=False)
-    """Last granted, renewed or claimed."""
-    generation: int = 0
-    state: State = State.LIVE
-    reason: Reason = Reason.NONE
-    claims: int = 0
-    returned: bool = False
-    """Whether a next turn has come to it."""
-    gaps: Gaps | None = None
-    """What the value policy expects of it, if it learns that."""
-
-    def __post_init__(self) -> None:
-        self.renewed_at = self.used_at = self.granted_at
-
     @property
-    def lease_id(self) -> str:
-        return self.terms.lease_id
-
-    @property
-    def blocks(self) -> int:
-        return self.terms.handle.block_count
-
-    def remaining(self, now: float) -> float:
-        """Seconds until it expires unrenewed; 0 once it is out of use."""
-        return max(0.0, self.expires_at - now) if self.state is State.LIVE else 0.0
-
-    @property
-    def kept(self) -> bool:
-        """Whether it counts against the retention budget: conversations do, a turn's prefill does not."""
-        return self.terms.kind is Kind.DECODE and self.state <= State.RETIRING
+    def engine(self) -> EngineRef:
+        return self.handle.engine
 
 
 @dataclass(slots=True, eq=False)
@@ -144,6 +98,6 @@ class Claim:
     reader: EngineRef
     target: object
     """What was asked for: a retry asks for the same."""
-    lease: Lease
+    lease: "Lease"
     ends_at: float
     matched_tokens: int

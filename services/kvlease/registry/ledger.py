@@ -8,13 +8,15 @@ from collections.abc import Callable
 from hmac import compare_digest
 
 from kvlease.registry.change import Change, Event, Topic
+from kvlease.registry.conversations import Conversations
 from kvlease.registry.errors import SecretWrong, SessionNotFound
-from kvlease.registry.lease import Claim, Conversation, EngineRef, Lease
+from kvlease.registry.lease import Claim, Conversation, EngineRef
+from kvlease.registry.leases import Lease, Leases
 from kvlease.registry.roll import Roll
 from kvlease.registry.rules import Rules
 from kvlease.registry.session import Credential, Session
 from kvlease.registry.timers import Timers
-from kvlease.registry.turn import Branches, Turn
+from kvlease.registry.turn import Turn
 from kvlease.registry.value import Value
 
 AT_ONCE = 128
@@ -37,9 +39,9 @@ class Ledger:
         self.sessions: dict[str, Session] = {}
         self.engines: dict[str, list[Session]] = {}
         """Sessions by engine id, the newest last; the others are over but not reaped yet."""
-        self.leases: dict[str, Lease] = {}
+        self.leases = Leases()
         self.claims: dict[str, Claim] = {}
-        self.conversations: dict[Conversation, Branches] = {}
+        self.conversations = Conversations(self.leases)
         self.turns: dict[str, Turn] = {}
         self.tenants: dict[str, Roll] = {}
         self.gone: dict[str, tuple[EngineRef, float]] = {}
@@ -76,6 +78,12 @@ class Ledger:
         self._seq += 1
         return self._seq
 
+    def forget_changes(self) -> None:
+        """Lets go of what was told, once it was passed on."""
+        self.changes.clear()
+        self.touched.clear()
+        self.leases.forget()
+
     def tell(self, event: Event, lease: Lease) -> None:
         """Notes an event for those who watch and wait."""
         self.changes.append(Change(event, lease, lease.state, lease.reason))
@@ -92,6 +100,11 @@ class Ledger:
         session.acknowledge(0)
         return session
 
+    def held(self, session: Session, lease_id: str) -> Lease | None:
+        """Returns a lease that the session's owner holds; None if it does not."""
+        lease = self.leases.get(lease_id)
+        return lease if lease is not None and lease.owner is session else None
+
     def any_session(self, credential: Credential) -> Session:
         """Returns the caller's session, even if over but not reaped. Raises SessionNotFound, SecretWrong."""
         session = self.sessions.get(credential.session_id)
@@ -101,20 +114,11 @@ class Ledger:
             raise SecretWrong
         return session
 
-    def branches(self, conversation: Conversation) -> Branches:
-        """Returns what is known of a conversation; starts to remember it. See `forget_in_time`."""
-        known = self.conversations.get(conversation)
-        if known is None:
-            known = self.conversations[conversation] = Branches()
-        return known
-
     def forget_in_time(self, conversation: Conversation) -> None:
         """Lets a conversation be forgotten a while from now, unless it has leases then."""
-        known = self.conversations[conversation]
-        known.forget_at = self.now + self.rules.tombstone
-        if not (known.timed or known.leases):
-            known.timed = True
-            self.timers.at(known.forget_at, _forget_conversation, conversation)
+        until = self.now + self.rules.tombstone
+        if self.conversations.remember(conversation, until):
+            self.timers.at(until, _forget_conversation, conversation)
 
     def turn(self, ticket_id: str) -> Turn:
         """Returns what is known of a turn; starts to remember it."""
@@ -131,8 +135,7 @@ class Ledger:
 
     def not_due(self, conversation: Conversation, ticket_id: str) -> None:
         """Takes note that a turn's grant came, or will not come: nobody need wait for it."""
-        known = self.conversations.get(conversation)
-        if known and known.not_due(ticket_id):
+        if self.conversations.not_due(conversation, ticket_id):
             self.touched.append(("conversation", conversation))
 
     def bury(self, lease_id: str, owner: EngineRef) -> None:
@@ -142,19 +145,14 @@ class Ledger:
         self.timers.at(until, _forget_gone, lease_id)
 
 
-# Of a conversation, one timer at most is set: where it finds a later time it goes on to that, and with leases there is
-# none until one goes. For others each change of a time to forget sets a timer of its own: one that finds a later time
-# leaves the matter to that.
+# Of a conversation, one timer at most is set: where it finds a later time it goes on to that. For others each change of
+# a time to forget sets a timer of its own: one that finds a later time leaves the matter to that.
 
 
 def _forget_conversation(ledger: Ledger, conversation: Conversation) -> None:
-    known = ledger.conversations[conversation]
-    if known.leases:
-        known.timed = False
-    elif known.forget_at > ledger.now:
-        ledger.timers.at(known.forget_at, _forget_conversation, conversation)
-    else:
-        del ledger.conversations[conversation]
+    again = ledger.conversations.look(conversation, ledger.now)
+    if again is not None:
+        ledger.timers.at(again, _forget_conversation, conversation)
 
 
 def _forget_turn(ledger: Ledger, ticket_id: str) -> None:

@@ -1,11 +1,12 @@
 """What may be looked at: one lease, pages of leases, engines."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from kvlease.registry.errors import LeaseNotFound
-from kvlease.registry.lease import Conversation, EngineRef, Kind, Lease, State, Terms
+from kvlease.registry.lease import Conversation, EngineRef, Kind, State, Terms
+from kvlease.registry.leases import Lease
 from kvlease.registry.ledger import Ledger
 from kvlease.registry.session import Engine, Session
 from kvlease.registry.shown import Shown, show
@@ -21,19 +22,18 @@ class Filter:
     kind: Kind | None = None
     state: State | None = None
 
-    def takes(self, terms: Terms, state: State) -> bool:
+    def takes(self, lease: Terms | Lease, state: State) -> bool:
         """Tells whether a lease in that state is wanted; in any state, where none is given."""
         return (
-            terms.conversation.tenant == self.tenant
-            and self.conversation_id in ("", terms.conversation.conversation_id)
-            and self.engine_id in ("", terms.handle.engine.engine_id)
-            and self.kind in (None, terms.kind)
-            and self.state in (None, state)
+            self.state in (None, state)
+            and self.kind in (None, lease.kind)
+            and self.engine_id in ("", lease.engine.engine_id)
+            and self.tenant == lease.conversation.tenant
+            and self.conversation_id in ("", lease.conversation.conversation_id)
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(NamedTuple):
     """Leases, oldest first, and after which one the next page begins; 0 when there is none."""
 
     leases: Sequence[Shown]
@@ -66,7 +66,7 @@ class EngineShown:
 def get(ledger: Ledger, tenant: str, lease_id: str) -> Shown:
     """Shows a lease. Raises LeaseNotFound, also for another tenant's."""
     lease = ledger.leases.get(lease_id)
-    if lease is None or lease.terms.conversation.tenant != tenant:
+    if lease is None or lease.tenant != tenant:
         raise LeaseNotFound(lease_id)
     return show(lease, ledger.now)
 
@@ -75,7 +75,7 @@ def page(ledger: Ledger, wanted: Filter, after: int, size: int) -> Page:
     """Shows at most so many of the wanted leases that came after a number; only live ones unless a state is wanted."""
     found: list[Shown] = []
     for lease in _candidates(ledger, wanted, after):
-        if not wanted.takes(lease.terms, lease.state) or (wanted.state is None and lease.state is not State.LIVE):
+        if not wanted.takes(lease, lease.state) or (wanted.state is None and lease.state is not State.LIVE):
             continue
         if len(found) == size:
             return Page(found, found[-1].seq)
@@ -85,8 +85,9 @@ def page(ledger: Ledger, wanted: Filter, after: int, size: int) -> Page:
 
 def locate(ledger: Ledger, conversations: Sequence[Conversation]) -> list[list[Branch]]:
     """Tells where conversations are held: the live DECODE leases of each, oldest first."""
-    known = map(ledger.conversations.get, conversations)
-    return [[branch(lease.terms, lease.generation) for lease in each.live()] if each else [] for each in known]
+    return [
+        [Branch(x.engine, x.tokens, x.generation) for x in ledger.conversations.live(each)] for each in conversations
+    ]
 
 
 def branch(terms: Terms, generation: int) -> Branch:
@@ -95,9 +96,9 @@ def branch(terms: Terms, generation: int) -> Branch:
     return Branch(handle.engine, handle.chain.tokens, generation)
 
 
-def existing(ledger: Ledger, wanted: Filter) -> Iterable[Lease]:
+def existing(ledger: Ledger, wanted: Filter) -> Sequence[Lease]:
     """All wanted leases that are not freed, oldest first."""
-    return [lease for lease in _candidates(ledger, wanted, 0) if wanted.takes(lease.terms, lease.state)]
+    return [lease for lease in _candidates(ledger, wanted, 0) if wanted.takes(lease, lease.state)]
 
 
 def engines(ledger: Ledger, model: str, *, include_lost: bool) -> list[EngineShown]:
@@ -110,8 +111,8 @@ def engines(ledger: Ledger, model: str, *, include_lost: bool) -> list[EngineSho
 def _candidates(ledger: Ledger, wanted: Filter, after: int) -> Iterator[Lease]:
     """Leases after a number, oldest first, from the smallest table that has all wanted ones."""
     if wanted.conversation_id:
-        known = ledger.conversations.get(Conversation(wanted.tenant, wanted.conversation_id))
-        yield from (x for x in (known.leases if known else ()) if x.seq > after)
+        known = ledger.conversations.leases(Conversation(wanted.tenant, wanted.conversation_id))
+        yield from (x for x in known if x.seq > after)
     elif wanted.engine_id:
         sessions = ledger.engines.get(wanted.engine_id, ())
         leases = [x for session in sessions for x in session.leases.values() if x.seq > after]

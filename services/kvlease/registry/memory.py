@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 import structlog
@@ -23,7 +22,7 @@ from kvlease.registry.claims import Claimed, Pending, Target
 from kvlease.registry.endings import Selection
 from kvlease.registry.feed import Feed, Happened, Watcher
 from kvlease.registry.grants import Granted
-from kvlease.registry.lease import Conversation, State, Terms
+from kvlease.registry.lease import Conversation, Terms
 from kvlease.registry.ledger import Ledger
 from kvlease.registry.lists import Branch, EngineShown, Filter, Page
 from kvlease.registry.renewals import Renewal, Renewed
@@ -111,7 +110,7 @@ class MemoryStore:
         return not claimed
 
     async def release_all(self, credential: Credential, wait: float) -> tuple[list[str], list[str]]:
-        held = self._do(lambda x: list(x.session(credential).leases))
+        held = self._do(lambda x: [lease.lease_id for lease in x.session(credential).leases.values()])
         return await self._release(credential, held, wait)
 
     async def end_conversation(self, conversation: Conversation) -> int:
@@ -124,7 +123,7 @@ class MemoryStore:
             waits = self._clock() < ends_at
             found = self._do(lambda x: claims.claim(x, credential, claim_id, target, waits=waits))  # noqa: B023
             if not isinstance(found, Pending):
-                return replace(found, ttl=found.ttl + self._ledger.now - came_at)  # it counts from the asking
+                return found._replace(ttl=found.ttl + self._ledger.now - came_at)  # it counts from the asking
             await self._feed.wait(found.topic, min(ends_at, found.until) - self._clock())
 
     async def renew_claim(self, credential: Credential, claim_id: str) -> float:
@@ -154,12 +153,12 @@ class MemoryStore:
         return self._do(lambda x: lists.locate(x, conversations))
 
     async def watch(self, wanted: Filter) -> AsyncGenerator[Happened]:
-        there = self._do(lambda x: lists.existing(x, wanted))
+        there = self._do(lambda x: [lease.lease_id for lease in lists.existing(x, wanted)])
         watcher = Watcher(wanted, self._watch_limit)
         self._feed.watch(watcher)
         try:
-            for lease in there:
-                if lease.state is not State.FREED:
+            for lease_id in there:
+                if lease := self._ledger.leases.get(lease_id):
                     yield Happened(Event.EXISTS, show(lease, self._ledger.now))
             yield Happened(Event.SYNCED, None)
             async for happened in watcher.events():
@@ -202,14 +201,12 @@ class MemoryStore:
 
     def _publish(self) -> None:
         ledger = self._ledger
-        for event, lease, state, reason in ledger.changes:
+        heard = self._logs or self._feed.watched
+        for event, lease, state, reason in ledger.changes if heard else ():
             if self._logs and event in LOGGED:
-                log.debug(
-                    LOGGED[event], lease=lease.lease_id, engine=lease.terms.handle.engine.engine_id, why=reason.name
-                )
-            for watcher in self._feed.watchers(lease.terms.conversation.tenant):
-                if watcher.takes(lease.terms, state):
+                log.debug(LOGGED[event], lease=lease.lease_id, engine=lease.engine.engine_id, why=reason.name)
+            for watcher in self._feed.watchers(lease.tenant):
+                if watcher.takes(lease, state):
                     watcher.put(Happened(event, show(lease, ledger.now, state, reason)))
-        ledger.changes.clear()
         self._feed.touch(ledger.touched)
-        ledger.touched.clear()
+        ledger.forget_changes()

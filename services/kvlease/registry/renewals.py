@@ -2,11 +2,12 @@
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kvlease.registry import life
 from kvlease.registry.change import Event
-from kvlease.registry.lease import Conversation, Kind, Lease, State, StopReason
+from kvlease.registry.lease import Conversation, Kind, State, StopReason
+from kvlease.registry.leases import Lease
 from kvlease.registry.ledger import Ledger
 
 
@@ -18,8 +19,7 @@ class Outcome(enum.IntEnum):
     AT_LIMIT = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Renewal:
+class Renewal(NamedTuple):
     """Renews a lease, or all of a conversation, for so many seconds from now; None: as the rules say."""
 
     lease_id: str = ""
@@ -27,8 +27,7 @@ class Renewal:
     ttl: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Renewed:
+class Renewed(NamedTuple):
     """What became of it: the longest that remains, of so many leases."""
 
     outcome: Outcome
@@ -47,7 +46,7 @@ def extend(ledger: Ledger, lease: Lease, ttl: float | None) -> Outcome:
         return Outcome.NOT_FOUND
     lease.renewed_at = lease.used_at = ledger.now
     wanted = ledger.now + (natural_ttl(ledger, lease) if ttl is None else ttl)
-    until = min(wanted, lease.lives_until)
+    until = min(wanted, _lives_until(ledger, lease))
     if until > lease.expires_at:
         life.expire_at(ledger, lease, until)
     elif wanted > lease.expires_at:
@@ -65,7 +64,7 @@ def reconsider(ledger: Ledger, lease: Lease, stop_reason: StopReason) -> None:
     if learned is None or lease.state is not State.LIVE:
         extend(ledger, lease, None)
     else:
-        life.expire_at(ledger, lease, min(ledger.now + learned, lease.lives_until))
+        life.expire_at(ledger, lease, min(ledger.now + learned, _lives_until(ledger, lease)))
 
 
 def learned_ttl(ledger: Ledger, lease: Lease) -> float | None:
@@ -78,17 +77,21 @@ def learned_ttl(ledger: Ledger, lease: Lease) -> float | None:
 
 def natural_ttl(ledger: Ledger, lease: Lease) -> float:
     """How long a lease lives unrenewed by the rules."""
-    if lease.terms.kind is Kind.PREFILL:
+    if lease.kind is Kind.PREFILL:
         return ledger.rules.prefill_ttl
     return ledger.rules.ttl(lease.stop_reason)
 
 
+def _lives_until(ledger: Ledger, lease: Lease) -> float:
+    """No renewal goes beyond."""
+    return lease.granted_at + ledger.rules.longest_life
+
+
 def _concerned(ledger: Ledger, tenant: str, renewal: Renewal) -> list[Lease]:
     if renewal.conversation_id:
-        known = ledger.conversations.get(Conversation(tenant, renewal.conversation_id))
-        return known.live() if known else []
+        return ledger.conversations.live(Conversation(tenant, renewal.conversation_id))
     lease = ledger.leases.get(renewal.lease_id)
-    return [lease] if lease and lease.terms.conversation.tenant == tenant and lease.state is State.LIVE else []
+    return [lease] if lease and lease.tenant == tenant and lease.state is State.LIVE else []
 
 
 def _renew(ledger: Ledger, leases: Sequence[Lease], ttl: float | None) -> Renewed:

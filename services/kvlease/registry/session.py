@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kvlease.registry.errors import NumberUnknown
-from kvlease.registry.lease import EngineRef, Kind, Lease, Reason, State
+from kvlease.registry.held import Held
+from kvlease.registry.lease import EngineRef, Kind, Reason, State
+from kvlease.registry.leases import Lease
 
 REMEMBERED = 1024
 """Answers whose sending is remembered. Of more that are never acknowledged, the oldest are forgotten, on the safe
@@ -54,7 +56,7 @@ class Session:
     drained: bool = False
     """So an operator says."""
     load: bytes = b""
-    leases: dict[str, Lease] = field(default_factory=dict)
+    leases: Held = field(default_factory=Held)
     orders: dict[str, Order] = field(default_factory=dict)
     notices: dict[str, int | None] = field(default_factory=dict)
     """Leases whose remaining time the owner does not know yet, and the first answer that tells it."""
@@ -115,12 +117,36 @@ class Session:
 
     def tally(self, lease: Lease, sign: int) -> None:
         """Adds a lease to the counts, or takes it out, as it is at this moment."""
-        if lease.state is State.FREED:
+        state, blocks = lease.state, sign * lease.blocks
+        if state is State.FREED:
             return
-        blocks = sign * lease.blocks
         self.leased_blocks += blocks
         self.claimed_blocks += blocks if lease.claims else 0
-        self.freeing_blocks += blocks if lease.state is State.FREEING else 0
-        self.kept_blocks += blocks if lease.kept else 0
-        if lease.terms.kind is Kind.DECODE and lease.state is State.LIVE:
-            self.live_leases += sign
+        self.freeing_blocks += blocks if state is State.FREEING else 0
+        if lease.kind is Kind.DECODE:
+            self.kept_blocks += blocks if state <= State.RETIRING else 0
+            self.live_leases += sign if state is State.LIVE else 0
+
+    def move(self, lease: Lease, state: State) -> None:
+        """Moves a lease to a state, and the counts with it."""
+        before, blocks = lease.state, lease.blocks
+        lease.state = state
+        self.freeing_blocks += blocks * ((state is State.FREEING) - (before is State.FREEING))
+        if lease.kind is Kind.DECODE:
+            self.kept_blocks += blocks * ((state <= State.RETIRING) - (before <= State.RETIRING))
+            self.live_leases += (state is State.LIVE) - (before is State.LIVE)
+        if state is State.FREED:
+            self.leased_blocks -= blocks
+            self.claimed_blocks -= blocks if lease.claims else 0
+
+    def claimed(self, lease: Lease) -> None:
+        """Counts a claim more on a lease."""
+        if not lease.claims:
+            self.claimed_blocks += lease.blocks
+        lease.claims += 1
+
+    def unclaimed(self, lease: Lease) -> None:
+        """Counts a claim less on a lease."""
+        lease.claims -= 1
+        if not lease.claims and lease.state is not State.FREED:
+            self.claimed_blocks -= lease.blocks

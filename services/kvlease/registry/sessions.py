@@ -1,7 +1,7 @@
 """Sessions of engines: opened, kept by heartbeats, closed, reaped."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import structlog
 
@@ -15,8 +15,7 @@ from kvlease.registry.worth import least_valuable
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(NamedTuple):
     """A new session."""
 
     credential: Credential
@@ -24,8 +23,7 @@ class Opened:
     budget: int
 
 
-@dataclass(frozen=True, slots=True)
-class Beat:
+class Beat(NamedTuple):
     """What a heartbeat tells; `leased`: KV blocks kept for leases, shared ones once, 0 if not told."""
 
     received: int
@@ -37,8 +35,7 @@ class Beat:
     draining: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What is answered to it: leases to free and why, and what remains of others, in seconds."""
 
     number: int
@@ -79,13 +76,13 @@ def heartbeat(ledger: Ledger, credential: Credential, beat: Beat) -> Answer:
     session.reported_blocks, session.granted_since = beat.leased, 0
     _confirm(ledger, session, beat.freed)
     for lease_id in beat.renew:
-        if lease := session.leases.get(lease_id):
+        if lease := ledger.held(session, lease_id):
             renewals.extend(ledger, lease, None)
     _reclaim(ledger, session, beat.reclaim)
     number = session.answer(ledger.now)
     orders = [(key, order.reason) for key, order in session.orders.items() if not order.received]
-    renewed = [session.leases[lease_id] for lease_id in session.notices]
-    remaining = [(x.lease_id, x.remaining(ledger.now)) for x in renewed if x.state is State.LIVE]
+    renewed = [(key, ledger.leases.get(key)) for key in session.notices]
+    remaining = [(key, x.remaining(ledger.now)) for key, x in renewed if x and x.state is State.LIVE]
     return Answer(number, ledger.boot_id, orders, remaining)
 
 
@@ -116,7 +113,7 @@ def _confirm(ledger: Ledger, session: Session, freed: Sequence[str]) -> None:
 
 def _forget(ledger: Ledger, session: Session, lease_id: str) -> None:
     session.orders.pop(lease_id, None)
-    if lease := session.leases.get(lease_id):
+    if lease := ledger.held(session, lease_id):
         life.free(ledger, lease, Reason.RELEASED)
 
 

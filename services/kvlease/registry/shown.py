@@ -1,12 +1,12 @@
 """What operations give away: values that stay as they are, with durations in place of instants."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from kvlease.registry.lease import Lease, Reason, State, StopReason, Terms
+from kvlease.registry.lease import Reason, State, StopReason, Terms
+from kvlease.registry.leases import Lease
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(NamedTuple):
     """A lease at one moment. Lengths are seconds, counted from that moment."""
 
     terms: Terms
@@ -24,14 +24,14 @@ class Shown:
 def show(lease: Lease, now: float, state: State | None = None, reason: Reason | None = None) -> Shown:
     """Shows a lease as it is, or as it was in an earlier state."""
     return Shown(
-        terms=lease.terms,
-        seq=lease.seq,
-        generation=lease.generation,
-        stop_reason=lease.stop_reason,
-        state=lease.state if state is None else state,
-        reason=lease.reason if reason is None else reason,
-        remaining=lease.remaining(now),
-        age=now - lease.granted_at,
-        idle=now - lease.used_at,
-        claims=lease.claims,
+        lease.terms,
+        lease.seq,
+        lease.generation,
+        lease.stop_reason,
+        lease.state if state is None else state,
+        lease.reason if reason is None else reason,
+        lease.remaining(now),
+        now - lease.granted_at,
+        now - lease.used_at,
+        lease.claims,
     )

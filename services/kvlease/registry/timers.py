@@ -53,10 +53,12 @@ class Timers:
         return self._later[self._numbers[0]].first if self._numbers else None
 
     def _begin(self) -> None:
+        """Begins the next slice, when all before it is done. What is sorted is a heap."""
         self._begun = heapq.heappop(self._numbers)
         begun = self._later.pop(self._begun)
-        for when, act, key in zip(begun.instants, begun.acts, begun.keys, strict=True):
-            self._push(when, act, key)
+        numbers = range(self._count + 1, self._count + 1 + len(begun.keys))
+        self._count += len(numbers)
+        self._near = sorted(zip(begun.instants, numbers, begun.acts, begun.keys, strict=True))
 
     def _push(self, when: float, act: Act, key: object) -> None:
         self._count += 1

@@ -1,7 +1,7 @@
 """Ends of turns: what routers and decode tell, so that nobody waits for what will not come, and waits for what will."""
 
 import enum
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kvlease.registry import life, renewals
 from kvlease.registry.lease import Conversation, EngineRef, Reason, StopReason
@@ -18,8 +18,7 @@ class TurnOutcome(enum.IntEnum):
     NOTHING_KEPT = 4
 
 
-@dataclass(frozen=True, slots=True)
-class TurnEnd:
+class TurnEnd(NamedTuple):
     """The end of a turn, or of its prefill."""
 
     ticket_id: str
@@ -64,7 +63,7 @@ def _complete(ledger: Ledger, turn: Turn, end: TurnEnd) -> None:
         return
     turn.completed = True
     turn.stop_reason = end.stop_reason or turn.stop_reason
-    for lease in [ledger.leases[key] for key in turn.decode if key in ledger.leases]:
+    for lease in filter(None, map(ledger.leases.get, turn.decode)):
         renewals.reconsider(ledger, lease, turn.stop_reason or lease.stop_reason)
     if end.conversation.conversation_id and end.decode and not (turn.decode or turn.nothing_kept):
         _mark_due(ledger, end, end.decode)
@@ -74,5 +73,5 @@ def _mark_due(ledger: Ledger, end: TurnEnd, decode: EngineRef) -> None:
     """Lets claims wait for the grant, unless its engine is gone."""
     known = ledger.engines.get(decode.engine_id, ())
     if any(session.open and session.engine.ref == decode for session in known):
-        ledger.branches(end.conversation).mark_due(end.ticket_id, ledger.now + ledger.rules.grant_due)
+        ledger.conversations.mark_due(end.conversation, end.ticket_id, ledger.now + ledger.rules.grant_due)
         ledger.forget_in_time(end.conversation)

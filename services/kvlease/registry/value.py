@@ -4,7 +4,8 @@ from collections import defaultdict
 from math import log2
 from typing import Protocol
 
-from kvlease.registry.lease import Conversation, Lease, StopReason
+from kvlease.registry.lease import Conversation, StopReason
+from kvlease.registry.leases import Lease
 
 BUCKETS = 32
 
@@ -69,8 +70,7 @@ class LikelyReturn(Unlearned):
         self._lapses: defaultdict[StopReason, list[int]] = defaultdict(lambda: [0] * BUCKETS)
 
     def worth(self, lease: Lease, now: float) -> float:
-        handle = lease.terms.handle
-        return self.chance(lease.stop_reason, now - lease.granted_at) * handle.chain.tokens / max(1, handle.block_count)
+        return self.chance(lease.stop_reason, now - lease.granted_at) * lease.tokens / max(1, lease.blocks)
 
     def chance(self, stop_reason: StopReason, waited: float) -> float:
         """The share of turns that came after having waited so long; one half before anything was seen."""

@@ -3,7 +3,8 @@
 import heapq
 from collections.abc import Iterable, Iterator
 
-from kvlease.registry.lease import Kind, Lease, State
+from kvlease.registry.lease import Kind, State
+from kvlease.registry.leases import Lease
 from kvlease.registry.ledger import Ledger
 
 
@@ -12,7 +13,7 @@ def least_valuable(ledger: Ledger, leases: Iterable[Lease]) -> Iterator[Lease]:
 
     Those whose next turn has come and read them go before all others: that turn brings a lease of its own.
     """
-    free = [x for x in leases if x.state is State.LIVE and x.terms.kind is Kind.DECODE and not x.claims]
+    free = [x for x in leases if x.state is State.LIVE and x.kind is Kind.DECODE and not x.claims]
     heap = [(not x.returned, ledger.value.worth(x, ledger.now), x.seq, x) for x in free]
     heapq.heapify(heap)
     while heap:
