@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.blocks import blocks
 from tests.support.sim_stack import SimStack, running
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -28,6 +29,18 @@ def run(stack: SimStack, name: str, *options: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def test_the_page_begins_with_a_turn_that_reuses_the_one_before(stack: SimStack, tmp_path: Path) -> None:
+    program = next(block.text for block in blocks(EXAMPLES.parent / "docs" / "client.md") if block.language == "python")
+    moved = program.replace("127.0.0.1:7440", stack.registry).replace("127.0.0.1:7441", stack.router)
+    (tmp_path / "quick_start.py").write_text(moved)
+
+    said = run(stack, str(tmp_path / "quick_start.py"))
+
+    (first, _), (second, prompt) = re.findall(r"(\d+) of (\d+) tokens were kept", said)
+    assert int(first) == 0
+    assert int(second) > int(prompt) // 2
 
 
 def test_an_agent_that_holds_its_conversation_reuses_it(stack: SimStack) -> None:

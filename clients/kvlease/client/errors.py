@@ -48,7 +48,8 @@ INTERNAL           INTERNAL              ServerFault
 any other                                KvleaseError
 ================== ===================== =======================
 
-What goes wrong between the client and an engine, in `chat`, is an `EngineError`.
+What goes wrong between the client and an engine, in `chat`, is an `EngineError`: `EngineUnreachable`, `EngineRefused`
+or `AnswerBroken`. The client's own are `ClientClosed` and `NotAnswered`. An `InvalidArgument` is a `ValueError` too.
 """
 
 from collections.abc import Iterable, Mapping
