@@ -69,14 +69,17 @@ def test_a_gateway_without_a_scheme_is_wrong_usage(run: Run) -> None:
     assert left.value.code == 2
 
 
-def converse(stack: SimStack) -> None:
+def converse_and_miss(stack: SimStack) -> None:
+    """Holds a conversation whose second turn finds nothing any more."""
     body = {"model": "kvlease-tiny", "messages": [{"role": "user", "content": "Hello?"}], "conversation_id": "c"}
-    httpx.post(f"{stack.gateway}/v1/chat/completions", json=body, timeout=60).raise_for_status()
+    for _ in range(2):
+        httpx.post(f"{stack.gateway}/v1/chat/completions", json=body, timeout=60).raise_for_status()
+        httpx.delete(f"{stack.gateway}/v1/conversations/c", timeout=60).raise_for_status()
 
 
 def test_a_deployment_is_shown_once_in_a_pipe_and_live_on_a_terminal(tmp_path: Path) -> None:
     with running(tmp_path) as stack:
-        converse(stack)
+        converse_and_miss(stack)
         command = [sys.executable, "-m", "kvlease.cli", "top", "--gateway", stack.gateway, "--timeout", "10s"]
         environment = os.environ | stack.environment
 

@@ -78,9 +78,11 @@ def test_what_is_no_exposition_is_refused() -> None:
 
 
 def test_without_a_gateway_the_routers_turns_of_the_last_minute_tell() -> None:
-    traffic = of_tickets([turn(reused=500), turn(miss="NO_LEASE"), replace(TURN, age=90.0)], 60.0)
+    traffic = of_tickets(
+        [turn(reused=500), turn(miss="NO_LEASE"), turn(miss="FIRST_TURN"), replace(TURN, age=90.0)], 60.0
+    )
 
-    assert traffic.requests == 2
-    assert traffic.tokens == {"reused": 500, "local": 0, "computed": 700}
+    assert traffic.requests == 3
+    assert traffic.tokens == {"reused": 500, "local": 0, "computed": 1300}
     assert traffic.misses == {"NO_LEASE": 1}
     assert traffic.ttft_median is None

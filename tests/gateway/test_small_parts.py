@@ -88,6 +88,7 @@ def test_what_the_status_page_follows_is_what_was_counted(clock: FakeClock) -> N
     metrics.prefilled(
         lease_pb2.PrefillReport(reused_tokens=5, local_tokens=3, computed_tokens=2, miss_reason="NO_MATCH")
     )
+    metrics.prefilled(lease_pb2.PrefillReport(miss_reason="FIRST_TURN"))
     metrics.first_byte(clock() - 0.25)
 
     totals = metrics.totals()

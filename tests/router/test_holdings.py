@@ -40,7 +40,7 @@ async def test_without_a_lease_the_last_turns_engine_is_the_best_guess(holdings:
     holdings.remember("a", "c", key("d2"))
 
     assert await holdings.find("a", "c", 0, 0.05) == Holding(key("d2"))
-    assert await holdings.find("b", "c", 0, 0.05) == Holding(None)
+    assert await holdings.find("b", "c", 0, 0.05) == Holding(None, new=True)
 
 
 @pytest.mark.parametrize(("error", "reachable"), [(RegistryUnreachable("down"), False), (RegistryRefused("no"), True)])

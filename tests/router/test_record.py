@@ -90,3 +90,21 @@ async def test_nobody_waits_for_what_is_settled(record: Record) -> None:
     record.publish("l1", None)
 
     await record.prefill_settled(60.0)
+
+
+@pytest.mark.parametrize(
+    ("new", "engine_says", "told"),
+    [
+        (True, "NO_LEASE", "FIRST_TURN"),
+        (True, "UNREACHABLE", "UNREACHABLE"),
+        (True, "", ""),
+        (False, "NO_LEASE", "NO_LEASE"),
+    ],
+)
+def test_a_first_turn_has_missed_nothing(*, new: bool, engine_says: str, told: str) -> None:
+    record = Record(SAMPLE, 0.0, 60.0, new=new)
+
+    record.publish("l1", PrefillReport(prompt_tokens=10, miss_reason=engine_says))
+
+    assert record.report
+    assert record.report.miss_reason == told

@@ -385,8 +385,8 @@ class PrefillReport(google.protobuf.message.Message):
     computed_tokens: builtins.int
     """Computed."""
     miss_reason: builtins.str
-    """Why not more was reused, as an ErrorReason name or a word of the connector;
-    empty when all that could be reused was.
+    """Why not more was reused, as an ErrorReason name or a word of the connector; empty when all that could be reused was.
+    A router says FIRST_TURN where it knows that nothing could be kept yet.
     """
     kv_bytes: builtins.int
     """KV bytes read from decode, as far as the connector knows them."""

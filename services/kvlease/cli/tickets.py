@@ -8,6 +8,7 @@ from kvlease.cli.command import add_parser as add
 from kvlease.cli.output import length, print_json, print_table
 from kvlease.cli.verdict import REASONS
 from kvlease.client.types import Ticket, TicketState
+from kvlease.rpc.telemetry import NO_MISSES
 
 MOST = 1000  # that a router lists at once
 STATES = [state for state in TicketState if state is not TicketState.UNKNOWN]
@@ -75,5 +76,5 @@ def _wanted(ticket: Ticket, args: argparse.Namespace) -> bool:
     return (
         args.model in ("", ticket.model)
         and args.state in (None, ticket.state)
-        and (args.missed is None or (bool(missed) and args.missed in ("", missed)))
+        and (args.missed is None or (missed not in NO_MISSES and args.missed in ("", missed)))
     )

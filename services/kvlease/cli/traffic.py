@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from kvlease.client.types import Ticket, TicketState
+from kvlease.rpc.telemetry import NO_MISSES
 
 _PREFIX = "kvlease_gateway_"
 KeyT = TypeVar("KeyT")
@@ -93,7 +94,7 @@ def of_tickets(tickets: Iterable[Ticket], within: float) -> Traffic:
         _add(tokens, "reused", report.reused_tokens)
         _add(tokens, "local", report.local_tokens)
         _add(tokens, "computed", report.computed_tokens)
-        if report.miss_reason:
+        if report.miss_reason not in NO_MISSES:
             _add(misses, report.miss_reason, 1)
     under_way = sum(ticket.state in (TicketState.ROUTED, TicketState.PREFILLED) for ticket in recent)
     return Traffic(within, len(recent), under_way, tokens, misses, ttft_median=None, ttft_p95=None)

@@ -28,6 +28,7 @@ _WHO_KNOWS = (
 
 REASONS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
+        "FIRST_TURN": ("nothing was kept: the first turn, or the first that this router knows of", ""),
         "NO_LEASE": ("no decode engine kept the conversation any more", ""),
         "NO_MATCH": ("the prompt does not begin like what was kept", f"{_SAME}; {_LAST}"),
         "LEASE_NOT_FOUND": ("the lease went away while it was asked for", ""),
@@ -130,7 +131,7 @@ def _no_lease(turn: Ticket, before: Ticket | None, engines: Mapping[str, Engine]
     if turn.leased_tokens:
         return "the lease went away between routing and prefill", ""
     if before is None:
-        return "nothing was kept: the first turn, or the first that this router knows of", ""
+        return REASONS["FIRST_TURN"]
     silence = before.age - turn.age
     told = f"nothing was kept {length(silence)} after the turn before: "
     if before.state is not TicketState.COMPLETED:

@@ -21,6 +21,8 @@ class Holding(NamedTuple):
     generation: int = 0
     reachable: bool = True
     """Whether the registry answered."""
+    new: bool = False
+    """Whether it is the first turn of the conversation, as far as registry and router know."""
 
 
 def best(branches: Sequence[Branch], prompt_tokens: int) -> Branch:
@@ -53,7 +55,7 @@ class Holdings:
             log.warning("leases not listed", tenant=tenant, error=str(error))
             return Holding(last)
         if not branches:
-            return Holding(last)
+            return Holding(last, new=last is None)
         branch = best(branches, prompt_tokens)
         return Holding(branch.holder, branch.tokens, max(b.generation for b in branches))
 

@@ -11,6 +11,10 @@ from kvlease.router.placement import Placement
 from kvlease.router.ticket import Terms
 from kvlease.v1.lease_pb2 import PrefillReport
 
+NO_LEASE = "NO_LEASE"
+FIRST_TURN = "FIRST_TURN"
+"""What a report says in its place of a first turn, of which nothing can be kept."""
+
 
 class State(enum.Enum):
     """Where a turn is in its life."""
@@ -43,13 +47,15 @@ class Decision(NamedTuple):
 class Record:
     """A turn. `since` and `expires` are instants of this router's clock; another router's turn has no decision.
 
-    The report is carried as it came: nobody here reads it.
+    The report is carried as it came, but for one word: engines cannot know that there was nothing to miss.
     """
 
     terms: Terms
     since: float
     expires: float
     decision: Decision | None = None
+    new: bool = False
+    """It is the first turn of its conversation, as far as is known here."""
     state: State = State.ROUTED
     prefill: Prefill = Prefill.PENDING
     lease_id: str = ""
@@ -79,10 +85,17 @@ class Record:
         """Notes prefill's lease and report. Raises TicketNotFound when nobody waits for them any more."""
         if self.state is State.CANCELLED or self.prefill is Prefill.FAILED:
             raise TicketNotFound(self.terms.ticket_id)
-        self.prefill, self.lease_id, self.report = Prefill.PUBLISHED, lease_id, report
+        self.prefill, self.lease_id = Prefill.PUBLISHED, lease_id
+        self.note(report)
         if self.state is State.ROUTED:
             self.state = State.PREFILLED
         self.release()
+
+    def note(self, report: PrefillReport | None) -> None:
+        """Keeps prefill's report."""
+        if self.new and report and report.miss_reason == NO_LEASE:
+            report.miss_reason = FIRST_TURN
+        self.report = report
 
     def fail_prefill(self) -> None:
         """Notes that prefill's KV will not come, or that its lease goes."""

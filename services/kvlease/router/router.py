@@ -104,7 +104,7 @@ class Router:
         )
         decision = Decision(ask.request_id, ask.model, holding.tokens, placement, self._key.seal(terms))
         now = self._clock()
-        record = Record(terms, now, now + self._lifetime, decision)
+        record = Record(terms, now, now + self._lifetime, decision, new=holding.new)
         self._tickets.add(record)
         self._dispatched.routed(terms)
         if ask.conversation_id:

@@ -63,7 +63,8 @@ class Turns:
         record.complete()
         self._dispatched.ended(record.terms)
         reported = await self._tell(record, TURN_OUTCOME_COMPLETED, stop_reason, wait)
-        record.report = record.report or reported
+        if record.report is None:
+            record.note(reported)
         return record.report
 
     async def cancel(self, ticket: str, tenant: str, wait: float) -> None:

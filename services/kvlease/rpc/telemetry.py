@@ -80,6 +80,10 @@ class CallMetrics(Wrapping):
 _CODES: dict[Any, str] = {number: code.name for code in grpc.StatusCode for number in (code, code.value[0])}
 
 
+NO_MISSES = ("", "FIRST_TURN")
+"""What reports say of turns that could not have reused more."""
+
+
 class PrefillMetrics:
     """What prefill reported of its prompts."""
 
@@ -112,7 +116,7 @@ class PrefillMetrics:
         self.sources["local"].inc(report.local_tokens)
         self.sources["computed"].inc(report.computed_tokens)
         self._waits.observe(report.added_wait.seconds + report.added_wait.nanos * 1e-9)
-        if report.miss_reason:
+        if report.miss_reason not in NO_MISSES:
             self.misses.labels(self._bounded(report.miss_reason)).inc()
 
     def _bounded(self, reason: str) -> str:

@@ -112,7 +112,7 @@ function ttft({ points, every, keep }) {
 
 // In plain words, the reasons that are seen most; `kvlease explain` says more of each.
 const GLOSSES = {
-  NO_LEASE: "nothing is kept of the conversation: its first turn, or a lease that ended",
+  NO_LEASE: "nothing is kept of the conversation any more",
   NO_MATCH: "the prompt does not begin like what was kept",
   FOUND_LOCALLY: "prefill's own cache had as much",
   OWN_LEASE: "the engine that prefills keeps it itself",
