@@ -48,8 +48,8 @@ class Conversation(Generic[AnswerT]):
         """Whether its KV is there, by all that this client has heard: the last renewal, and what came since.
 
         False before the first lease, and True again with the next one. At once False after `end` and `revoke` on this
-        client, after a turn whose engine broke off, and once the registry was asked twice in vain; what others end is
-        noticed by the next renewal, a third of the ttl later, and 15 s at the latest.
+        client, after a turn whose engine broke off, and once the registry was asked three times in vain; what others
+        end is noticed by the next renewal, a third of the ttl later, and 15 s at the latest.
         """
         return self.remaining > 0
 

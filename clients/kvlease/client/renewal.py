@@ -8,7 +8,7 @@ meanwhile puts a lease in place that may live shorter. It is renewed at a third 
 then another, still leave time. One that is not found is asked for again: the next turn's lease may come.
 
 Whatever speaks against a lease counts at once: that it was ended, that its engine does not answer, or that the registry
-did not, twice in a row. Then it is not held until a renewal that was sent later says so.
+did not, three times in a row. Then it is not held until a renewal that was sent later says so.
 """
 
 import math
@@ -23,7 +23,7 @@ SHORTEST_PAUSE = 0.1
 LONGEST_CALL = 2.0
 LONGEST_AHEAD = 1.0
 LONGEST_INTERVAL = 15.0  # a lease that is granted meanwhile lives for a minute, unless it is renewed
-UNANSWERED = 2  # renewals in a row after which no promise counts: one is lost now and then
+UNANSWERED = 3  # renewals in a row after which no promise counts: one is lost now and then
 ENGINE_LOST = 15.0  # seconds after which a registry has noticed that an engine is gone: before that it says "renewed"
 LONGEST_ABSENCE = 1.0  # what is not there is asked for so often: a turn through a gateway may put it there at any time
 
@@ -116,7 +116,7 @@ class RenewalPlan:
         return lost
 
     def failed(self, holds: Iterable[Hold], now: float) -> None:
-        """Takes that a call had no answer: what was promised still stands, but not after many."""
+        """Takes that a call had no answer: what was promised still stands, but not when none comes again and again."""
         for hold in holds:
             hold.unanswered += 1
             self._again(hold, now, longest=call_timeout([hold]))
