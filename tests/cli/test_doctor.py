@@ -26,6 +26,13 @@ def test_a_deployment_that_works_is_found_well_by_trying(tmp_path: Path) -> None
         assert {finding["level"] for finding in findings} == {"ok"}
         assert {finding["subject"] for finding in findings} >= {"trial", "side channel", "clocks", "http", "roles"}
 
+        gateway = stack.gateway.removeprefix("http://")
+        addresses = ("--registry", stack.environment["KVLEASE_ROUTER"], "--router", gateway)
+        _, swapped = doctor(stack, *addresses, "--no-requests")
+        told = {finding["subject"]: finding["what"] for finding in swapped}
+        assert "is no registry, or an older one" in told["registry"]
+        assert "is an HTTP server" in told["router"]
+
     code, findings = doctor(stack, "--timeout", "200ms", "--no-requests")
     assert code == 1
     assert [finding["subject"] for finding in findings if finding["level"] == "fail"] == [

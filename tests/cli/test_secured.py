@@ -109,8 +109,18 @@ def test_who_shows_no_certificate_is_told_that_something_listens(doctor: Doctor)
 def test_who_shows_no_key_is_told_so_in_one_line(doctor: Doctor) -> None:
     found = doctor("--no-requests", *OPERATOR)["gateway"]
 
-    assert found["what"].endswith("but refuses you: 401 Unauthorized")
+    assert "but refuses you: 401 Unauthorized: you did not provide an API key" in found["what"]
     assert "--api-key-file" in found["advice"]
+
+
+def test_who_shows_a_wrong_key_is_told_that_it_is_wrong(doctor: Doctor, tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("wrong")
+
+    found = doctor("--no-requests", "--api-key-file", str(key), *OPERATOR)["gateway"]
+
+    assert "401 Unauthorized: incorrect API key provided" in found["what"]
+    assert "--keys" in found["advice"]
 
 
 def test_an_operator_with_an_api_key_finds_all_well(doctor: Doctor, tmp_path: Path) -> None:

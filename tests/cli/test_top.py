@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 
 import httpx
 import pytest
+from rich.console import Console
 
-from kvlease.cli.screen import pool
+from kvlease.cli.screen import Glance, frame, pool
 from kvlease.client.sync import Client
 from kvlease.client.testing import FakeRegistry, FakeRouter
 from kvlease.client.types import EngineLoad
@@ -36,6 +38,17 @@ def test_a_pool_is_a_bar(free: int, leased: int, drawn: str) -> None:
     load = EngineLoad(running=0, waiting=0, free_blocks=free, leased_blocks=leased)
 
     assert pool(engine("e", load=load, leased_blocks=leased)) == drawn
+
+
+@pytest.mark.parametrize("width", [80, 100, 160])
+def test_a_frame_of_any_width_shows_whole_numbers(width: int) -> None:
+    console = Console(width=width, record=True, file=StringIO())
+
+    console.print(frame(Glance(engines=[engine("127.0.0.1:5600")]), title="top", width=width))
+
+    shown = console.export_text()
+    assert "900/1000" in shown
+    assert "…" not in shown
 
 
 def test_what_is_out_of_reach_is_said(run: Run, capsys: Capture) -> None:

@@ -7,8 +7,17 @@ from pathlib import Path
 import pytest
 
 from kvlease.cli.output import length
-from kvlease.cli.verdict import NOT_REUSED, PARTLY, REASONS, REUSED, UNKNOWN, judge
-from kvlease.client.types import Engine, EngineRef, PrefillReport, RouteMode, Ticket, TicketState, TicketTerms
+from kvlease.cli.verdict import ALONE, NOT_REUSED, PARTLY, REASONS, REUSED, UNKNOWN, judge
+from kvlease.client.types import (
+    Engine,
+    EngineRef,
+    EngineRole,
+    PrefillReport,
+    RouteMode,
+    Ticket,
+    TicketState,
+    TicketTerms,
+)
 from tests.cli.records import engine
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -143,10 +152,20 @@ def test_a_request_without_a_conversation_reuses_nothing() -> None:
 def test_decode_alone_is_told_with_the_routers_reason(decision: str, advice: str) -> None:
     alone = replace(TURN, terms=replace(TURN.terms, prefill=None), decision=decision)
 
-    verdict = judge(alone, None, {})
+    verdict = judge(alone, None, {"p": engine("p")})
 
+    assert verdict.outcome == ALONE
     assert decision in verdict.why
     assert advice in verdict.advice
+
+
+def test_decode_alone_is_not_told_to_be_alike_to_engines_that_are_not_there() -> None:
+    alone = replace(TURN, terms=replace(TURN.terms, prefill=None), decision="no other engine fits")
+
+    verdict = judge(alone, None, {"d": engine("d"), "e": engine("e", role=EngineRole.DECODE)})
+
+    assert "start a prefill engine" in verdict.advice
+    assert "prefix cache" in verdict.why
 
 
 def test_a_flag_that_is_missing_on_prefill_is_named() -> None:

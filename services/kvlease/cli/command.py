@@ -86,6 +86,10 @@ def shown(args: argparse.Namespace) -> Security:
 def advise(error: KvleaseError, args: argparse.Namespace) -> str:
     """Says what went wrong, and what to do."""
     servers = getattr(args, "servers", ())
+    if is_http(error):
+        return (
+            f"what listens at {' or '.join(getattr(args, x) for x in servers)} is an HTTP server, perhaps the gateway"
+        )
     if type(error) is Unavailable:
         return _silent({server: getattr(args, server) for server in servers}, args.timeout)
     who = " or ".join(servers) or "server"
@@ -98,6 +102,11 @@ def advise(error: KvleaseError, args: argparse.Namespace) -> str:
     if isinstance(error, Unauthenticated):
         return f"{error}: {CREDENTIALS}"
     return "; ".join([str(error), *(f"{field}: {fault}" for field, fault in error.violations.items())])
+
+
+def is_http(error: Exception) -> bool:
+    """Tells whether what was called speaks HTTP/1, as gRPC noticed."""
+    return type(error) is Unavailable and "http1" in str(error)
 
 
 def _silent(addresses: Mapping[str, str], timeout: float) -> str:

@@ -1,7 +1,6 @@
 """`kvlease doctor`: looks a deployment over, and names the cause of whatever is off."""
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator, Sequence
 
 from kvlease.cli import web
@@ -10,7 +9,7 @@ from kvlease.cli.command import add_parser as add
 from kvlease.cli.diagnosis import deployment, turns
 from kvlease.cli.diagnosis.finding import Finding, Level
 from kvlease.cli.diagnosis.survey import Survey
-from kvlease.cli.output import print_json, printable
+from kvlease.cli.output import colored, print_json, printable
 from kvlease.cli.progress import Bar
 
 COLORS = {Level.OK: "32", Level.WARN: "33", Level.FAIL: "31"}
@@ -99,7 +98,7 @@ def _survey(args: argparse.Namespace) -> Survey:
 
 def _print(finding: Finding) -> None:
     level = f"{finding.level:<4}"
-    if sys.stdout.isatty():
+    if colored():
         level = f"\x1b[{COLORS[finding.level]}m{level}\x1b[0m"
     print(f"{level}  {finding.subject:<12}  {printable(finding.what)}")
     if finding.advice:

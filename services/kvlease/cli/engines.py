@@ -36,6 +36,9 @@ COLUMNS: dict[str, Callable[[Engine], object]] = {
     "URL": lambda engine: engine.http_url,
 }
 
+SPARE = ("VLLM", "MODELS", "URL", "SILENT", "WAITING", "LEASED", "ROLE")
+"""Columns that a narrow terminal does without, the first ones first."""
+
 
 def add_parser(subparsers: Subparsers) -> None:
     """Adds the subcommand."""
@@ -61,5 +64,5 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(engines)
     else:
-        print_table(COLUMNS, engines)
+        print_table(COLUMNS, engines, spare=SPARE)
     return OK

@@ -26,6 +26,9 @@ KNOWN = [state for state in LeaseState if state is not LeaseState.UNKNOWN]
 LISTED = [state for state in KNOWN if state is not LeaseState.FREED]
 """In which leases can be found. A freed one is told of once, to those who watch."""
 
+SPARE = ("LEASE", "IDLE", "CLAIMS", "KIND", "GEN")
+"""Columns that a narrow terminal does without, the first ones first."""
+
 
 def add_parser(subparsers: Subparsers) -> None:
     """Adds the subcommand."""
@@ -67,5 +70,5 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(leases)
     else:
-        print_table(COLUMNS, leases)
+        print_table(COLUMNS, leases, spare=SPARE)
     return OK

@@ -29,6 +29,9 @@ COLUMNS: dict[str, Callable[[Ticket], object]] = {
     "DECISION": lambda ticket: ticket.decision,
 }
 
+SPARE = ("DECISION", "TICKET", "LEASED", "LOCAL", "PREFILL", "STATE")
+"""Columns that a narrow terminal does without, the first ones first."""
+
 
 def add_parser(subparsers: Subparsers) -> None:
     """Adds the subcommand."""
@@ -66,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(tickets)
     else:
-        print_table(COLUMNS, tickets)
+        print_table(COLUMNS, tickets, spare=SPARE)
     return OK
 
 

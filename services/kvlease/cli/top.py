@@ -17,6 +17,7 @@ from kvlease.rpc.options import length
 
 if TYPE_CHECKING:
     import httpx2
+    from rich.console import RenderableType
 
     from kvlease.cli.screen import Glance
 
@@ -109,7 +110,8 @@ def _print(glance: "Glance", args: argparse.Namespace) -> None:
     from kvlease.cli.screen import frame  # noqa: PLC0415
 
     width = None if sys.stdout.isatty() else 200
-    Console(width=width).print(frame(glance, title=_title(args)))
+    console = Console(width=width)
+    console.print(frame(glance, title=_title(args), width=console.width))
 
 
 def _follow(look: Look, args: argparse.Namespace) -> NoReturn:
@@ -117,10 +119,13 @@ def _follow(look: Look, args: argparse.Namespace) -> NoReturn:
 
     from kvlease.cli.screen import frame  # noqa: PLC0415
 
-    with Live(frame(look(), title=_title(args)), screen=True, auto_refresh=False) as live:
+    def drawn() -> "RenderableType":
+        return frame(look(), title=_title(args), width=live.console.width)
+
+    with Live(screen=True, auto_refresh=False) as live:
         while True:
+            live.update(drawn(), refresh=True)
             time.sleep(args.interval)
-            live.update(frame(look(), title=_title(args)), refresh=True)
 
 
 def _title(args: argparse.Namespace) -> str:

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from kvlease.cli.output import length
-from kvlease.client.types import Engine, Ticket, TicketState
+from kvlease.client.types import Engine, EngineRole, Ticket, TicketState
 from kvlease.connector.prefix import STRIDE
 
 SMALL = f"a prompt and its answer of less than {STRIDE} tokens together are not kept"
 
 REUSED, PARTLY, NOT_REUSED, UNKNOWN = "reused", "partly reused", "not reused", "not known"
+ALONE = "on decode alone"
 
 _WAIT = "give it more time (KVLEASE_WAIT of the engine), or find out why registry or router are slow to answer it"
 _REACH = "see the engine's log: KVLEASE_REGISTRY and KVLEASE_ROUTER must be reachable from where it runs"
@@ -95,7 +96,8 @@ def judge(turn: Ticket, before: Ticket | None, engines: Mapping[str, Engine]) ->
     if not turn.terms.conversation_id:
         return Verdict(NOT_REUSED, "the request named no conversation", "send `conversation_id`, or X-Conversation-ID")
     if turn.terms.prefill is None:
-        return Verdict(NOT_REUSED, f"decode computed the prompt by itself: {turn.decision}", _about_decode_only(turn))
+        why = f"no prefill engine took part: decode computed what its own prefix cache did not have: {turn.decision}"
+        return Verdict(ALONE, why, _about_decode_only(turn, engines))
     report = turn.report
     if report is None:
         return _without_report(turn)
@@ -157,9 +159,12 @@ def _gone(told: str, before: Ticket, engines: Mapping[str, Engine]) -> tuple[str
     return f"{told}{_MAY_BE}", _WHO_KNOWS
 
 
-def _about_decode_only(turn: Ticket) -> str:
+def _about_decode_only(turn: Ticket, engines: Mapping[str, Engine]) -> str:
     if "registry" in turn.decision:
         return "see the router's log: its --registry must be reachable from where it runs"
+    others = (engine for name, engine in engines.items() if name != turn.terms.decode.engine_id and engine.healthy)
+    if not any(engine.role is not EngineRole.DECODE and turn.model in engine.models for engine in others):
+        return 'start a prefill engine for it: "kv_role": "kv_producer"'
     return "have a prefill engine of the same version, layout and digest key; `kvlease doctor --no-requests` tells more"
 
 

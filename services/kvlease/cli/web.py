@@ -68,8 +68,17 @@ def worded(error: Exception) -> str:
     import httpx2  # noqa: PLC0415
 
     if isinstance(error, httpx2.HTTPStatusError):
-        return f"{error.response.status_code} {error.response.reason_phrase}"
+        answer = error.response
+        return f"{answer.status_code} {answer.reason_phrase}{_said(answer)}"
     return str(error) or type(error).__name__
+
+
+def _said(answer: "httpx2.Response") -> str:
+    """What the body says of an error, in the form of OpenAI's API."""
+    try:
+        return f": {answer.json()['error']['message']}"
+    except (ValueError, LookupError, TypeError):  # it has another form
+        return ""
 
 
 def _url(text: str) -> str:

@@ -11,6 +11,7 @@ from kvlease.client.types import Engine, EngineRole
 from kvlease.connector.prefix import DigestKey
 from kvlease.connector.settings import DEFAULT_DIGEST_KEY
 
+API_KEY = "pass --api-key-file (KVLEASE_API_KEY) with a key that is in the gateway's --keys"
 _FULL = 0.95
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 _SAME_REGISTRY = "does it ask the same registry? see the --registry that it was started with"
@@ -27,9 +28,15 @@ def _unanswered(service: Service) -> Finding:
     match service.fault:
         case Fault.REFUSED:
             what = f"answers at {service.address}, but refuses you"
-            advice = "pass --api-key-file (KVLEASE_API_KEY)" if service.name == "gateway" else CREDENTIALS
+            advice = API_KEY if service.name == "gateway" else CREDENTIALS
         case Fault.HANDSHAKE:
             what, advice = f"something listens at {service.address}, but {HANDSHAKE}", ENCRYPTION
+        case Fault.OTHER:
+            what = f"what answers at {service.address} is no {service.name}, or an older one"
+            advice = f"check --{service.name}"
+        case Fault.HTTP:
+            what = f"what listens at {service.address} is an HTTP server, perhaps the gateway"
+            advice = f"check --{service.name}"
         case Fault.SILENT:
             what = f"no answer at {service.address}"
             advice = f"start it (`kvlease up` runs all three), or say where it is with --{service.name}"

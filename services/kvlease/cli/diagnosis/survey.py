@@ -15,6 +15,10 @@ class Fault(Enum):
     """It answers, but not to whoever asked."""
     HANDSHAKE = auto()
     """Something listens there, and does not come to terms with who asks."""
+    OTHER = auto()
+    """Another service answers there."""
+    HTTP = auto()
+    """An HTTP server listens there, where a gRPC server should."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,12 @@ from urllib.parse import urlsplit
 import httpx2
 
 from kvlease.cli import web
+from kvlease.cli.command import is_http
 from kvlease.cli.diagnosis.survey import Fault, Pace, Service, SideChannel, Survey
 from kvlease.cli.diagnosis.trial import Trial
 from kvlease.cli.knocking import listens
 from kvlease.client.engine import EngineRegistryClient
-from kvlease.client.errors import KvleaseError, PermissionDenied, Unauthenticated, Unavailable
+from kvlease.client.errors import KvleaseError, PermissionDenied, Unauthenticated, Unavailable, Unimplemented
 from kvlease.client.sync import Client
 from kvlease.client.types import Engine
 from kvlease.v1 import nixl_pb2, registry_pb2
@@ -107,6 +108,10 @@ class Surveyor:
     def _fault(self, error: Exception, address: str) -> Fault:
         if isinstance(error, Unauthenticated | PermissionDenied) or _status(error) in _REFUSALS:
             return Fault.REFUSED
+        if isinstance(error, Unimplemented):
+            return Fault.OTHER
+        if is_http(error):
+            return Fault.HTTP
         broken = type(error) is Unavailable or isinstance(error, httpx2.NetworkError | httpx2.ProtocolError)
         return Fault.HANDSHAKE if broken and listens(address, self._places.timeout) else Fault.SILENT
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from kvlease.cli.diagnosis.finding import Finding, fail, ok, warn
 from kvlease.cli.diagnosis.survey import Probe, Survey
-from kvlease.cli.verdict import NOT_REUSED, REASONS, REUSED, judge
+from kvlease.cli.verdict import ALONE, NOT_REUSED, REASONS, REUSED, judge
 from kvlease.client.types import Ticket
 from kvlease.connector.prefix import STRIDE
 
@@ -66,7 +66,7 @@ def probes(survey: Survey) -> Iterator[Finding]:
         verdict = judge(probe.second, probe.first, engines)
         if verdict.outcome == REUSED:
             yield ok("trial", f"a second turn with {probe.model} was reused: {_told(probe.second)}")
-        elif verdict.outcome == NOT_REUSED and not _no_match(probe.second):
+        elif verdict.outcome in (NOT_REUSED, ALONE) and not _no_match(probe.second):
             yield fail("trial", f"a second turn with {probe.model} was not reused: {verdict.why}", verdict.advice)
         elif len({engine.digest_key_id for engine in survey.engines}) > 1:
             yield fail("trial", f"a second turn with {probe.model} was not reused", "see what is said of keys here")
