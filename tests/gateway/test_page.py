@@ -63,11 +63,17 @@ async def test_a_reason_is_told_in_plain_words_beside_its_name(browser: Browser,
     await expect(unknown.locator("code")).to_have_text("SOMETHING_NEW")
 
 
-async def test_it_fits_a_phone(browser: Browser, stack: Stack) -> None:
+async def test_it_fits_a_phone_where_times_stand_for_the_time_line(browser: Browser, stack: Stack) -> None:
+    stack.registry.grant("a-conversation", ttl=50.0)
     page, _ = await opened(browser, stack, width=360)
     await expect(page.locator("#engines li")).to_have_count(2)
 
     assert await page.evaluate("document.documentElement.scrollWidth") == 360
+    await expect(page.locator("#leases tr")).to_contain_text(re.compile(r"a-conversation\d+ s"))
+    await expect(page.locator("#line-note")).to_be_hidden()
+
+    await page.set_viewport_size({"width": 1280, "height": 800})
+    await expect(page.locator("#line-note")).to_contain_text("middle line")
 
 
 async def test_names_are_shown_and_never_run(browser: Browser, stack: Stack) -> None:

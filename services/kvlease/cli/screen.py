@@ -76,7 +76,9 @@ def _traffic(traffic: Traffic) -> list[RenderableType]:
     shares = ", ".join(f"{name} {_share(traffic, name)}" for name in ("reused", "local", "computed"))
     return [
         Text(f"requests  {traffic.requests:.0f} ({rate:.1f}/s), {traffic.in_flight:.0f} in flight  ({when})"),
-        Text(f"TTFT      median {_milliseconds(traffic.ttft_median)}, p95 {_milliseconds(traffic.ttft_p95)}"),
+        Text(
+            f"TTFT      of streams: median {_milliseconds(traffic.ttft_median)}, p95 {_milliseconds(traffic.ttft_p95)}"
+        ),
         Text(f"prompts   {_percent(traffic.reuse)} not computed: {shares} tokens"),
     ]
 

@@ -40,7 +40,7 @@ function figures(status) {
     ["read from decode, 5 min", share(tokens[0], all)],
     ["in prefill's cache, 5 min", share(tokens[1], all)],
     ["computed, 5 min", share(tokens[2], all)],
-    ["first token, 5 min", median === undefined ? "–" : span(median)],
+    ["first token of streams, 5 min", median === undefined ? "–" : span(median)],
     ["leases", count(sum(status.engines, "leases"))],
     ["blocks kept", share(sum(blocks, "leased"), sum(blocks, "total"))],
   ];
@@ -50,7 +50,7 @@ function figures(status) {
 function engine(of) {
   const { total, free, leased, claimed } = of.blocks;
   const parts = { used: Math.max(0, total - free - leased), leased: Math.max(0, leased - claimed), claimed: Math.min(claimed, leased), free };
-  const told = `${count(free)} of ${count(total)} blocks free, ${count(parts.used)} in use, ${count(leased)} kept by ${count(of.leases)} leases${claimed ? `, ${count(claimed)} of them being read` : ""}`;
+  const told = `${count(free)} of ${count(total)} blocks free, ${count(parts.used)} in use, ${count(leased)} kept by ${count(of.leases)} ${of.leases === 1 ? "lease" : "leases"}${claimed ? `, ${count(claimed)} of them being read` : ""}`;
   const bar = make("div", { class: "bar", role: "img", "aria-label": told });
   for (const name of ["used", "leased", "claimed"]) {
     bar.append(make("span", { class: name, style: `width:${total ? (100 * parts[name]) / total : 0}%` }));
@@ -141,14 +141,15 @@ function lease(of, reach) {
     make("span", { class: of.claims ? "past claimed" : "past", style: `left:${50 - past}%;width:${past}%` }),
     make("span", { class: "ahead", style: `left:50%;width:${ahead}%` }));
   const state = of.claims ? `${of.state}, ${of.claims} reading` : of.state;
-  const cells = [of.conversation || "(none)", count(of.generation), of.engine, count(of.tokens), state];
-  return make("tr", {}, ...cells.map((cell) => make("td", { title: cell }, cell)), make("td", {}, life));
+  const cells = [of.conversation || "(none)", span(of.remaining), count(of.tokens), state, count(of.generation), of.engine];
+  return make("tr", {}, ...cells.map((cell) => make("td", { title: cell }, cell)), make("td", { class: "line" }, life));
 }
 
 function leases(status) {
   const rows = status.leases, reach = Math.max(1, ...rows.map((row) => Math.max(row.age, row.remaining)));
   $("leases").replaceChildren(...rows.map((row) => lease(row, reach)));
-  $("leases-note").textContent = rows.length ? `Now is the middle line; its ends are ${span(reach)} away.${status.more_leases ? ` The oldest ${rows.length} are shown.` : ""}` : "No lease is live.";
+  $("leases-note").textContent = rows.length ? (status.more_leases ? `The oldest ${rows.length} are shown.` : "") : "No lease is live.";
+  $("line-note").textContent = rows.length ? `Now is the middle line; its ends are ${span(reach)} away.` : "";
 }
 
 function draw(status) {
