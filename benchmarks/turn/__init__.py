@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from benchmarks.catalogue import Options, Unavailable
@@ -39,7 +40,7 @@ def run(options: Options) -> Report:
         if turn.ttft_ms is not None:
             first.add(turn.leg, turn.ttft_ms)
     prefill = {
-        leg: _mean([t.prefill_ms for t in turns if t.leg == leg and t.ttft_ms is not None]) for leg in CONTENDERS
+        leg: median([t.prefill_ms for t in turns if t.leg == leg and t.ttft_ms is not None]) for leg in CONTENDERS
     }
     control = sum(rpcs[name] for name in SERIAL)
     draw("turn", lambda axes: _paint(axes, first, prefill, rpcs), folder=options.results)
@@ -104,10 +105,6 @@ def _second_gateway(prepared: Prepared) -> Iterator[str]:
 def _serving(stack: str) -> Serving:
     tiny = models.find(models.TINY, cache=model.default_cache(), load_format="")
     return Serving(stack=stack, model=tiny, cuda=None, version="0.29.0", context=CONTEXT, patience=PATIENCE)
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values) if values else float("nan")
 
 
 def _say(line: str) -> None:
