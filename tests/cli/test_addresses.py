@@ -1,5 +1,8 @@
 """What is to be called or listened on is checked before anything starts, whichever command it is."""
 
+import socket
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -56,3 +59,22 @@ def test_so_is_that_of_a_collector_of_traces(main: Main, collector: str, monkeyp
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector)
 
     assert code_of(main, []) == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("kvlease.registry", "--listen", "127.0.0.1:{port}"), "cannot listen on 127.0.0.1:{port}: in use"),
+        (("kvlease.cli", "sim-engine", "--role", "decode", "--port", "{port}"), "in use: --port chooses others"),
+    ],
+)
+def test_a_port_that_is_in_use_is_told_without_its_numbers_of_errors(command: tuple[str, ...], said: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        words = [word.format(port=port) for word in command]
+        done = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.returncode == 1
+    assert said.format(port=port) in done.stderr
+    assert "GRPC_VERBOSITY" not in done.stderr
+    assert "Errno" not in done.stderr

@@ -174,7 +174,7 @@ def test_a_refusal_is_told(run: Run, registry: FakeRegistry, refusal: Exception,
 
 
 def test_a_malformed_request_names_its_field(run: Run, capsys: Capture) -> None:
-    assert run("end", "") == 1
+    assert run("end", "x" * 5000) == 1
 
     assert "conversation_id" in capsys.readouterr().err
 
@@ -246,3 +246,43 @@ def test_freed_leases_which_no_registry_lists_cannot_be_asked_for(run: Run, caps
 
     assert exit_.value.code == 2
     assert "live" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("leases", "--bogus"), "usage: kvlease leases"),
+        (("engines", "drain", "e", "--bogus"), "usage: kvlease engines drain"),
+        (("--json", "engines"), "--json; options come after the command"),
+        (("explain", ""), "a name is needed"),
+        (("end", ""), "a name is needed"),
+        (("leases", "--cert", __file__), "usage: kvlease leases"),
+        (("leases", "--ca", "/nowhere.pem"), "/nowhere.pem"),
+        (("top", "--api-key-file", "/nowhere"), "the API key cannot be read"),
+    ],
+)
+def test_wrong_usage_is_told_with_the_commands_own_usage(
+    words: tuple[str, ...], said: str, run: Run, capsys: Capture
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        run(*words)
+
+    assert left.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("tickets", "nope"), 1, "no such ticket, or its router has forgotten it: nope; see `kvlease tickets`"),
+        (("engines", "drain", "nope"), 1, "no such engine: nope; see `kvlease engines`"),
+        (("end", "nope"), 0, "nothing was kept for nope (is the name right?)"),
+    ],
+)
+def test_a_name_that_nobody_knows_is_told(
+    words: tuple[str, ...], code: int, said: str, run: Run, capsys: Capture
+) -> None:
+    assert run(*words) == code
+
+    told = capsys.readouterr()
+    assert said in told.out + told.err

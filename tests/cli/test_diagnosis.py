@@ -207,3 +207,10 @@ def test_keys_that_differ_are_not_taken_for_a_template() -> None:
 
     assert [failure.subject for failure in found(Level.FAIL, surveyed)] == ["keys", "trial"]
     assert not found(Level.WARN, surveyed)
+
+
+def test_what_no_lease_shows_is_said_to_be_left_out() -> None:
+    told = {finding.subject: finding.what for finding in examine(survey())}
+
+    for subject in ("clocks", "side channel"):
+        assert told[subject].startswith("not looked at: no lease of the tenant")

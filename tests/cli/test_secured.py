@@ -133,8 +133,9 @@ def test_an_operator_with_an_api_key_finds_all_well(doctor: Doctor, tmp_path: Pa
     assert "which your role may not" in found["router"]["what"]
 
 
-def test_a_key_that_cannot_be_read_is_a_failure(places: tuple[str, ...], capsys: Capture) -> None:
-    assert main(("doctor", *places, "--api-key-file", "/nowhere")) == 1
+def test_a_key_that_cannot_be_read_is_wrong_usage(places: tuple[str, ...], capsys: Capture) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(("doctor", *places, "--api-key-file", "/nowhere"))
 
     assert "the API key cannot be read" in capsys.readouterr().err
 

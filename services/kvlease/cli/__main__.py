@@ -24,7 +24,7 @@ from kvlease.cli import (
     up,
     watch,
 )
-from kvlease.cli.command import FAILED, OK, Command, advise
+from kvlease.cli.command import FAILED, OK, Command, Misused, advise
 from kvlease.client.errors import KvleaseError
 
 INTERRUPTED = 128 + signal.SIGINT
@@ -62,11 +62,23 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def _parsed(argv: Sequence[str]) -> argparse.Namespace:
+    """Reads the command line; what nobody knows is told with the usage of the command that was given it."""
+    args, unknown = parser().parse_known_args(argv)
+    if unknown:
+        before = "; options come after the command" if argv[0] in unknown else ""
+        args.parser.error(f"unrecognized arguments: {' '.join(unknown)}{before}")
+    return args
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; gives its exit code."""
-    args = parser().parse_args(argv)
+    args = _parsed(sys.argv[1:] if argv is None else argv)
     try:
         return int(args.run(args))
+    except Misused as error:
+        usage: argparse.ArgumentParser = args.parser
+        usage.error(str(error))
     except KvleaseError as error:
         print(f"kvlease: {advise(error, args)}", file=sys.stderr)
         return FAILED

@@ -6,9 +6,19 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, TypeAlias
 
 from kvlease.cli.knocking import listens
+from kvlease.cli.output import printable
 from kvlease.client import address
 from kvlease.client.channel import DEFAULT_REGISTRY, DEFAULT_ROUTER
-from kvlease.client.errors import DeadlineExceeded, KvleaseError, Malformed, Unauthenticated, Unavailable, Unimplemented
+from kvlease.client.errors import (
+    DeadlineExceeded,
+    EngineNotFound,
+    KvleaseError,
+    Malformed,
+    TicketNotFound,
+    Unauthenticated,
+    Unavailable,
+    Unimplemented,
+)
 from kvlease.client.lengths import written
 from kvlease.client.security import Security
 from kvlease.client.sync import Client
@@ -42,7 +52,7 @@ def add_parser(subparsers: Subparsers, name: str, summary: str, run: Run, *, exa
         epilog=f"examples:\n{lines}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, parser=parser)
     return parser
 
 
@@ -68,30 +78,49 @@ def _address(text: str) -> str:
     return text
 
 
+class Misused(Malformed):
+    """The command line asks for what cannot be."""
+
+
+def named(text: str) -> str:
+    """Takes the name of a conversation, which is never empty."""
+    if not text:
+        raise argparse.ArgumentTypeError("a name is needed, which is not empty")
+    return text
+
+
 def connect(args: argparse.Namespace) -> Client:
-    """Makes the client that the arguments ask for. Raises Malformed as `shown`."""
+    """Makes the client that the arguments ask for. Raises Misused as `shown`."""
     return Client(
         **{server: getattr(args, server) for server in args.servers}, tenant=args.tenant, security=shown(args)
     )
 
 
 def shown(args: argparse.Namespace) -> Security:
-    """Tells how to show oneself. Raises Malformed for certificates and tokens that cannot be read."""
+    """Tells how to show oneself. Raises Misused for certificates and tokens that cannot be read."""
     try:
         return security(args)
     except (OSError, ValueError) as error:
-        raise Malformed(str(error)) from error
+        raise Misused(str(error)) from error
 
 
 def advise(error: KvleaseError, args: argparse.Namespace) -> str:
     """Says what went wrong, and what to do."""
-    servers = getattr(args, "servers", ())
-    if is_http(error):
-        return (
-            f"what listens at {' or '.join(getattr(args, x) for x in servers)} is an HTTP server, perhaps the gateway"
-        )
-    if type(error) is Unavailable:
-        return _silent({server: getattr(args, server) for server in servers}, args.timeout)
+    if type(error) in (Unavailable, DeadlineExceeded, Unimplemented):
+        return _unanswered(error, args)
+    match error:
+        case EngineNotFound():
+            return f"no such engine: {printable(args.engine)}; see `kvlease engines`"
+        case TicketNotFound():
+            return f"no such ticket, or its router has forgotten it: {printable(args.ticket)}; see `kvlease tickets`"
+        case Unauthenticated():
+            return f"{error}: {CREDENTIALS}"
+        case _:
+            return "; ".join([str(error), *(f"{field}: {fault}" for field, fault in error.violations.items())])
+
+
+def _unanswered(error: KvleaseError, args: argparse.Namespace) -> str:
+    servers: tuple[str, ...] = getattr(args, "servers", ())
     who = " or ".join(servers) or "server"
     where = " or ".join(getattr(args, server) for server in servers)
     flags = ", ".join(f"--{server}" for server in servers)
@@ -99,9 +128,9 @@ def advise(error: KvleaseError, args: argparse.Namespace) -> str:
         return f"the {who} at {where} did not answer in time: see its log, or wait longer with --timeout"
     if type(error) is Unimplemented:
         return f"what answers at {where} is no {who}, or an older one: check {flags}"
-    if isinstance(error, Unauthenticated):
-        return f"{error}: {CREDENTIALS}"
-    return "; ".join([str(error), *(f"{field}: {fault}" for field, fault in error.violations.items())])
+    if is_http(error):
+        return f"what listens at {where} is an HTTP server, perhaps the gateway: check {flags}"
+    return _silent({server: getattr(args, server) for server in servers}, args.timeout)
 
 
 def is_http(error: Exception) -> bool:

@@ -2,9 +2,9 @@
 
 import argparse
 
-from kvlease.cli.command import OK, Subparsers, add_connection, connect
+from kvlease.cli.command import OK, Subparsers, add_connection, connect, named
 from kvlease.cli.command import add_parser as add
-from kvlease.cli.output import print_json
+from kvlease.cli.output import print_json, printable
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -12,7 +12,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = add(
         subparsers, "end", "end a conversation, so that its KV is freed", run, examples="kvlease end my-conversation"
     )
-    parser.add_argument("conversation", metavar="CONVERSATION")
+    parser.add_argument("conversation", type=named, metavar="CONVERSATION")
     add_connection(parser, "registry")
 
 
@@ -23,5 +23,6 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"conversation_id": args.conversation, "leases": leases})
     else:
-        print(f"ended, {leases} {'lease' if leases == 1 else 'leases'} let go")
+        kept = "ended" if leases else f"nothing was kept for {printable(args.conversation)} (is the name right?)"
+        print(f"{kept}, {leases} {'lease' if leases == 1 else 'leases'} let go")
     return OK

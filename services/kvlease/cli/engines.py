@@ -53,7 +53,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--role", type=EngineRole, choices=ROLES, help="only those that are started for it")
     parser.add_argument("--state", choices=STATES, help="only those in this state")
     add_connection(parser, "registry")
-    drain.add_parser(parser.add_subparsers(title="commands", metavar="COMMAND"))
+    drain.add_parser(parser.add_subparsers(title="commands", metavar="[COMMAND]"))
 
 
 def run(args: argparse.Namespace) -> int:

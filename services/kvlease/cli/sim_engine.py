@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
+from errno import EADDRINUSE
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -58,7 +59,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         uvloop.run(_serve(engines, args.host, args.name))
     except OSError as error:
-        print(f"kvlease sim-engine: {error}", file=sys.stderr)
+        taken = f"{args.host} has a port from {args.port} on in use: --port chooses others"
+        print(f"kvlease sim-engine: {taken if error.errno == EADDRINUSE else error}", file=sys.stderr)
         return FAILED
     return OK
 

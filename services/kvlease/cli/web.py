@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from kvlease.cli.command import shown
-from kvlease.client.errors import Malformed
+from kvlease.cli.command import Misused, shown
 
 if TYPE_CHECKING:
     import httpx2
@@ -30,7 +29,7 @@ def add_gateway(parser: argparse.ArgumentParser, *, environ: Mapping[str, str] =
 def client(args: argparse.Namespace) -> "httpx2.Client":
     """Makes a client that believes the authorities that the arguments name, and shows the key to the gateway alone.
 
-    Raises Malformed for a key that cannot be read, and as `shown`.
+    Raises Misused for a key that cannot be read, and as `shown`.
     """
     import httpx2  # noqa: PLC0415 - few commands need it
 
@@ -47,7 +46,7 @@ def _key(file: Path | None, environ: Mapping[str, str] = os.environ) -> dict[str
     try:
         key = file.read_text().strip() if file else environ.get("KVLEASE_API_KEY", "")
     except (OSError, UnicodeDecodeError) as error:
-        raise Malformed(f"the API key cannot be read: {error}") from error
+        raise Misused(f"the API key cannot be read: {error}") from error
     return {"authorization": f"Bearer {key}"} if key else {}
 
 

@@ -115,8 +115,8 @@ class Server:
             if self._credentials is None:
                 return server.add_insecure_port(self._bound)
             return server.add_secure_port(self._bound, self._credentials)
-        except RuntimeError as error:
-            raise OSError(f"cannot listen on {self._bound}: {error}") from error
+        except RuntimeError:  # gRPC does not say which of these it is
+            raise OSError(f"cannot listen on {self._bound}: in use, not allowed, or not this machine's") from None
 
     async def __aexit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None

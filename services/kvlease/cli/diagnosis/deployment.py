@@ -13,6 +13,7 @@ from kvlease.connector.settings import DEFAULT_DIGEST_KEY
 
 API_KEY = "pass --api-key-file (KVLEASE_API_KEY) with a key that is in the gateway's --keys"
 _FULL = 0.95
+_NO_LEASE = "not looked at: no lease of the tenant (--tenant) shows it"
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 _SAME_REGISTRY = "does it ask the same registry? see the --registry that it was started with"
 _PACE = 0.05  # by what share clocks may differ before it is told
@@ -182,6 +183,8 @@ def reach(survey: Survey) -> Iterator[Finding]:
             yield fail("http", f"{name} is not reached at {url}: {error}", advice)
     if survey.http and not any(survey.http.values()):
         yield ok("http", "all engines are reached at their URLs")
+    if survey.engines and not survey.side_channels:
+        yield ok("side channel", _NO_LEASE)
     for name, channel in survey.side_channels.items():
         where = f"{channel.host}:{channel.port}"
         if channel.error:
@@ -195,6 +198,8 @@ def clocks(survey: Survey) -> Iterator[Finding]:
     """The registry's clock runs as ours does. What the clocks show does not matter."""
     pace = survey.pace
     if pace is None:
+        if survey.engines:
+            yield ok("clocks", _NO_LEASE)
         return
     if abs(pace.theirs - pace.ours) > _PACE * pace.ours + pace.doubt:
         what = f"the registry's clock took {pace.theirs:.2f} s for {pace.ours:.2f} s here"
