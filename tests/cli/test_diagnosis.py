@@ -58,6 +58,7 @@ def test_a_deployment_without_a_fault_has_no_findings_but_good_ones() -> None:
 
 
 REFUSED = Service("registry", "registry:1", "no credentials", Fault.REFUSED)
+SAYS_SO = Service("router", "router:1", "no router answers at router:1: refused")
 SWAPPED = Service("registry", "router:1", "Method not found!", Fault.OTHER)
 HTTP = Service("registry", "gateway:1", "http1.x", Fault.HTTP)
 UNSPOKEN = Service("gateway", "http://gateway:1", "closed", Fault.HANDSHAKE)
@@ -68,6 +69,7 @@ BROKEN = (SERVICES[0], Service("router", "router:1", "refused"), SERVICES[2])
     ("surveyed", "subject", "named"),
     [
         (survey(services=BROKEN), "router", "no answer at router:1"),
+        (survey(services=(SAYS_SO,)), "router", "no answer at router:1: refused"),
         (survey(services=(REFUSED,)), "registry", "answers at registry:1, but refuses you: no credentials"),
         (survey(services=(SWAPPED,)), "registry", "what answers at router:1 is no registry"),
         (survey(services=(HTTP,)), "registry", "an HTTP server, perhaps the gateway"),

@@ -41,7 +41,8 @@ def _unanswered(service: Service) -> Finding:
         case Fault.SILENT:
             what = f"no answer at {service.address}"
             advice = f"start it (`kvlease up` runs all three), or say where it is with --{service.name}"
-    return fail(service.name, f"{what}: {service.error}", advice)
+    error = service.error.removeprefix(f"no {service.name} answers at {service.address}: ")
+    return fail(service.name, f"{what}: {error}", advice)
 
 
 def presence(survey: Survey) -> Iterator[Finding]:
