@@ -9,6 +9,9 @@ from kvlease.gateway.errors import bad_request
 Members: TypeAlias = dict[str, msgspec.Raw]
 """Top-level members of a JSON object, in order; of a repeated name the last, as in every JSON reader at hand."""
 
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding raises for what is not there to be read; msgspec before 0.23 lets the second through."""
+
 T = TypeVar("T", str, bool, int)
 
 _SCALARS: dict[type, Any] = {kind: msgspec.json.Decoder(kind | None) for kind in (str, bool, int)}
@@ -21,7 +24,7 @@ def parse(data: bytes | msgspec.Raw) -> Members:
         return _members.decode(data)
     except msgspec.ValidationError as error:
         raise bad_request("the body is not a JSON object") from error
-    except (msgspec.DecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise bad_request(f"the body is not valid JSON: {error}") from error
 
 
@@ -50,6 +53,6 @@ def read(members: Members, name: str, kind: type[T], default: T) -> T:
         return default
     try:
         found: T | None = _SCALARS[kind].decode(value)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise bad_request(f"`{name}` must be of type {kind.__name__}", param=name) from error
     return default if found is None else found

@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from kvlease.gateway.body import UNREADABLE
+
 _BOUNDARY = re.compile(rb"\r\n\r\n|\n\n|\n\r\n|\r\r")
 _RARE_ENDS = (b"\n\r\n", b"\r\r")
 _MARKS = (b'"finish_reason":"', b'"finish_reason": "', b"[DONE]", b'data: {"error"', b'data:{"error"')
@@ -133,7 +135,7 @@ def says_something(event: bytes) -> bool:
         return False
     try:
         chunk: Any = msgspec.json.decode(data)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return True
     if not isinstance(chunk, dict) or not isinstance(chunk.get("choices"), list):
         return True

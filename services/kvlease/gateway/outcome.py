@@ -5,6 +5,7 @@ from collections.abc import Collection
 import msgspec
 
 from kvlease.client import completions, words
+from kvlease.gateway.body import UNREADABLE
 from kvlease.v1 import lease_pb2
 
 
@@ -23,7 +24,7 @@ def finish_reasons(body: bytes) -> set[str]:
     """Returns why the choices of a whole answer ended; none for what is no answer."""
     try:
         return {choice.finish_reason for choice in _completion.decode(body).choices if choice.finish_reason}
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return set()
 
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from kvlease.gateway.body import Members, raw, render
+from kvlease.gateway.body import UNREADABLE, Members, raw, render
 
 _members = msgspec.json.Decoder(Members)
 
@@ -26,5 +26,5 @@ def _object(data: bytes | msgspec.Raw | None) -> Members:
     """Takes an object apart; what is none has no members."""
     try:
         return {} if data is None else _members.decode(data)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return {}
