@@ -203,10 +203,11 @@ def test_a_call_that_is_lost_loses_no_lease(client: sync.Client, registry: FakeR
 def test_it_ends_on_exit_if_wished(client: sync.Client, registry: FakeRegistry, *, end_on_exit: bool) -> None:
     registry.grant("c")
 
-    with client.conversation("c", end_on_exit=end_on_exit):
-        pass
+    with client.conversation("c", end_on_exit=end_on_exit) as conversation:
+        assert conversation.held
 
     assert len(client.list_leases()) == (0 if end_on_exit else 1)
+    assert conversation.held != end_on_exit
 
 
 async def test_it_ends_on_exit_also_after_an_error(registry: FakeRegistry) -> None:
@@ -214,10 +215,11 @@ async def test_it_ends_on_exit_also_after_an_error(registry: FakeRegistry) -> No
 
     async with aio.Client(registry=registry.address) as client:
         with pytest.raises(ZeroDivisionError):
-            async with client.conversation("c", end_on_exit=True):
+            async with client.conversation("c", end_on_exit=True) as conversation:
                 raise ZeroDivisionError
 
         assert await client.list_leases() == []
+        assert not conversation.held
 
 
 def test_the_same_conversation_may_be_held_twice(client: sync.Client, registry: FakeRegistry) -> None:

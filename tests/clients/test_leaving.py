@@ -68,6 +68,27 @@ async def test_leaving_the_conversation_takes_back_what_is_not_over(client: aio.
         await anext(answer)
 
 
+async def test_a_conversation_is_left_once_the_router_has_heard_of_loops_that_were_left(
+    client: aio.Client, stack: Stack
+) -> None:
+    async with client.conversation("c", end_on_exit=True) as conversation:
+        async for _ in conversation.chat(MESSAGES, model=MODEL):
+            break
+
+    assert stack.router.wait_for("CancelTicket", 1, timeout=0.0)
+
+
+async def test_a_thread_leaves_its_conversation_once_the_router_has_heard_too(stack: Stack) -> None:
+    def leave(client: sync.Client) -> bool:
+        with client.conversation("c") as conversation:
+            for _ in conversation.chat(MESSAGES, model=MODEL):
+                break
+        return stack.router.wait_for("CancelTicket", 1, timeout=0.0)
+
+    with of_threads(stack) as client:
+        assert await asyncio.to_thread(leave, client)
+
+
 async def test_an_error_takes_the_turn_back_too(client: aio.Client, stack: Stack) -> None:
     async def fail() -> None:
         async with client.conversation("c") as conversation:

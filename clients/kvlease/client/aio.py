@@ -300,10 +300,14 @@ class Client:
         try:
             yield conversation
         finally:
-            self._keeper.remove(hold)
-            await asyncio.gather(*(answer.aclose() for answer in conversation.answers))
-            if end_on_exit:
-                await self._end_quietly(conversation_id)
+            try:
+                await asyncio.gather(*(answer.aclose() for answer in conversation.answers))
+                if self._engines is not None:
+                    await self._engines.forsake(conversation_id)
+                if end_on_exit:
+                    await self._end_quietly(conversation_id)
+            finally:
+                self._keeper.remove(hold)
 
     def _serve(self, ask: Ask) -> "chat.Answer":
         self._engines = self._engines or engines_of(self)

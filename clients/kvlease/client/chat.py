@@ -54,7 +54,7 @@ class Engines:
         self.known: dict[str, Endpoint] = {}
         """The decode engine that answered last, by model."""
         self.open: set[Serving] = set()
-        """The turns that have begun and are not over."""
+        """The turns that have begun and are not over, or of which the router has still to hear."""
         self.http = httpx2.AsyncClient(
             timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT),
             transport=httpx2.AsyncHTTPTransport(limits=_LIMITS, socket_options=_KEEPALIVE),
@@ -72,6 +72,11 @@ class Engines:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+    async def forsake(self, conversation_id: str) -> None:
+        """Waits until the conversation's turns of which nobody has hold are taken back: what comes next comes after."""
+        left = [x for x in self.open if x.abandoned and x.conversation_id == conversation_id]
+        await asyncio.gather(*(serving.close() for serving in left))
 
     async def close(self) -> None:
         """Takes back turns that nobody reads to their end, gives last words a moment, and closes all connections."""

@@ -100,6 +100,12 @@ class Chats:
         self._engines = self._engines or engines_of(self._client)
         return Answer(self._portal, self._engines.serve(ask))
 
+    def forsake(self, conversation_id: str) -> None:
+        """Waits until the conversation's turns of which nobody has hold are taken back."""
+        if self._engines is not None:
+            with suppress(ClientClosed):  # then they were
+                self._portal.run(self._engines.forsake(conversation_id))
+
     def close(self) -> None:
         """Closes what was opened."""
         engines, self._engines = self._engines, None

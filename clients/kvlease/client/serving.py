@@ -56,6 +56,8 @@ class Serving:
     def __init__(self, engines: "Engines", ask: Ask) -> None:
         self.report: PrefillReport | None = None
         self.gathered = Gathered(ask.body.get("n") or 1)
+        self.abandoned = False
+        """Whether it is taken back because nobody can read it any more."""
         self._engines = engines
         self._ask = ask
         self._chunks = self._serve()
@@ -83,13 +85,18 @@ class Serving:
         finally:
             self._reading = False
 
+    @property
+    def conversation_id(self) -> str:
+        return self._ask.conversation_id
+
     async def close(self) -> None:
         """Takes the turn back unless it is over, and gives the router a moment to hear of it."""
-        if not self._over.is_set():
+        if self._last_words is not None or not self._over.is_set():
             await asyncio.shield(self._closed())
 
     def abandon(self) -> None:
         """Takes the turn back, of which nobody can read any more. May be called from any thread."""
+        self.abandoned = True
         if self._loop is not None and not self._over.is_set():
             with suppress(RuntimeError):  # the loop is closed, and all that was on it
                 self._loop.call_soon_threadsafe(self._closed)
@@ -115,8 +122,11 @@ class Serving:
         try:
             yield
         finally:
-            self._engines.open.discard(self)
             self._over.set()
+            if self._last_words is None:
+                self._engines.open.discard(self)
+            else:
+                self._last_words.add_done_callback(lambda _: self._engines.open.discard(self))
 
     async def _serve(self) -> AsyncGenerator[Chunk, None]:
         deadline = asyncio.get_running_loop().time() + self._ask.timeout

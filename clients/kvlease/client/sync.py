@@ -289,11 +289,14 @@ class Client:
         try:
             yield conversation
         finally:
-            self._keeper.remove(hold)
-            for answer in conversation.answers:
-                answer.close()
-            if end_on_exit:
-                self._end_quietly(conversation_id)
+            try:
+                for answer in conversation.answers:
+                    answer.close()
+                self._chats.forsake(conversation_id)
+                if end_on_exit:
+                    self._end_quietly(conversation_id)
+            finally:
+                self._keeper.remove(hold)
 
     def _first_renewal(self, hold: Hold) -> tuple[types.Renewal | None, float]:
         """Renews for the first time; gives the result, if there was any, and when it was asked for."""
