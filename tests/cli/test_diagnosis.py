@@ -57,6 +57,7 @@ def test_a_deployment_without_a_fault_has_no_findings_but_good_ones() -> None:
     assert {finding.level for finding in examine(whole)} == {Level.OK}
 
 
+SILENT = tuple(replace(turn(leased=0, miss_reason="NO_LEASE"), age=4.5 * number) for number in range(6))
 REFUSED = Service("registry", "registry:1", "no credentials", Fault.REFUSED)
 SAYS_SO = Service("router", "router:1", "no router answers at router:1: refused")
 SWAPPED = Service("registry", "router:1", "Method not found!", Fault.OTHER)
@@ -126,6 +127,7 @@ WARNINGS = [
     (survey(PREFILL, replace(DECODE, retention_budget_blocks=20), tickets=(turn(),)), "budget", "600 tokens were seen"),
     (survey(pace=Pace(theirs=0.5, ours=1.0, doubt=0.01)), "clocks", "took 0.50 s for 1.00 s"),
     (survey(tickets=(turn(miss_reason="WAIT_OVER"),) * 3), "turns", "3 of the last 3"),
+    (survey(tickets=SILENT), "turns", "5 of the last 5 later turns found nothing kept any more (NO_LEASE), 4.5s after"),
     (survey(tickets=(turn(reused_tokens=200),) * 6), "histories", "6 were like it for a part only"),
     (survey(tickets=(replace(TURN, terms=replace(TURN.terms, prefill=None)),) * 6), "turns", "decode alone"),
     (survey(probes=(Probe("m"),)), "trial", "router knows nothing"),

@@ -61,6 +61,17 @@ def test_all_that_was_kept_is_reuse() -> None:
     assert judge(turn(reused=500), None, {}).outcome == REUSED
 
 
+def test_a_question_that_is_asked_anew_is_not_blamed_on_whoever_asks() -> None:
+    verdict = judge(turn(reused=512, leased=620), None, {})
+
+    assert (verdict.outcome, verdict.advice) == (PARTLY, "")
+    assert "512 of the 620 tokens that were kept, in steps of 128" in verdict.why
+
+
+def test_a_turn_that_was_taken_back_needs_no_advice() -> None:
+    assert not judge(replace(TURN, state=TicketState.CANCELLED), None, {}).advice
+
+
 def test_less_than_was_kept_is_partial_and_says_from_where_the_prompt_differs() -> None:
     verdict = judge(turn(reused=384), None, {})
 

@@ -21,7 +21,7 @@ _LAST = "nothing that changes (a date, an id) may come before the history"
 _ONE_ID = "give each engine its own KVLEASE_ENGINE_ID, or leave it out"
 _ROOM = "more KV memory for decode, or a larger --retention of the registry"
 _MAY_BE = "it expired unrenewed, was ended or revoked, went for others, or there was no room for it"
-_WHO_KNOWS = (
+WHO_KNOWS = (
     "`kvlease watch CONVERSATION` tells which while it happens, as does the registry's log with --debug; decode's log "
     "tells of refused grants. Hold the conversation while tools run (`client.conversation()`), and compare the time "
     "above with --answered-ttl and --tools-ttl of the registry"
@@ -113,8 +113,11 @@ def _reused(turn: Ticket, had: int) -> Verdict:
     short = turn.leased_tokens - had
     if short <= 0:
         return Verdict(REUSED, "all that was kept")
-    why = f"{had} of the {turn.leased_tokens} tokens that were kept: the prompt differs from about token {had} on"
-    return Verdict(PARTLY, why, _SAME)
+    kept = f"{had} of the {turn.leased_tokens} tokens that were kept"
+    if turn.report and turn.report.prompt_tokens - had < STRIDE:
+        why = f"{kept}, in steps of {STRIDE}: the prompt ends within the next, as when a question is asked anew"
+        return Verdict(PARTLY, why)
+    return Verdict(PARTLY, f"{kept}: the prompt differs from about token {had} on", _SAME)
 
 
 def _missed(turn: Ticket, before: Ticket | None, engines: Mapping[str, Engine], reason: str, had: int) -> Verdict:
@@ -156,7 +159,7 @@ def _gone(told: str, before: Ticket, engines: Mapping[str, Engine]) -> tuple[str
     room = decode.retention_budget_blocks * decode.block_size
     if before.report and room < before.report.prompt_tokens:
         return f"{told}{ref.engine_id} may keep {room:,} tokens, and the conversation had more", _ROOM
-    return f"{told}{_MAY_BE}", _WHO_KNOWS
+    return f"{told}{_MAY_BE}", WHO_KNOWS
 
 
 def _about_decode_only(turn: Ticket, engines: Mapping[str, Engine]) -> str:
@@ -171,6 +174,8 @@ def _about_decode_only(turn: Ticket, engines: Mapping[str, Engine]) -> str:
 def _without_report(turn: Ticket) -> Verdict:
     if turn.state is TicketState.ROUTED:
         return Verdict(UNKNOWN, "prefill has not told yet")
+    if turn.state is TicketState.CANCELLED:
+        return Verdict(UNKNOWN, "the turn was taken back before prefill was done")
     return Verdict(UNKNOWN, f"prefill has told nothing, and the turn is {turn.state}", _REACH)
 
 

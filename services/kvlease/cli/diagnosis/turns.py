@@ -1,11 +1,13 @@
 """Checks of what became of turns: those that the router remembers, and those that were tried on purpose."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from statistics import median
 
 from kvlease.cli.diagnosis.finding import Finding, fail, ok, warn
 from kvlease.cli.diagnosis.survey import Probe, Survey
-from kvlease.cli.verdict import ALONE, NOT_REUSED, REASONS, REUSED, judge
+from kvlease.cli.output import length
+from kvlease.cli.verdict import ALONE, NOT_REUSED, REASONS, REUSED, WHO_KNOWS, judge
 from kvlease.client.types import Ticket
 from kvlease.connector.prefix import STRIDE
 
@@ -29,10 +31,27 @@ def misses(survey: Survey) -> Iterator[Finding]:
         why, advice = REASONS.get(reason, ("", ""))
         if advice and reason not in ("BELOW_THRESHOLD", "NO_MATCH"):
             yield warn("turns", f"{count} of the last {len(asked)} reused nothing: {why} ({reason})", advice)
+    yield from _gone(asked)
     alone = [turn for turn in survey.tickets if turn.terms.prefill is None]
     if len(alone) > _HALF * len(survey.tickets) and len(alone) >= _ENOUGH:
         what = f"{len(alone)} of the last {len(survey.tickets)} went to decode alone: {alone[0].decision}"
         yield warn("turns", what, "see what is said of roles and versions here")
+
+
+def _gone(asked: Sequence[Ticket]) -> Iterator[Finding]:
+    """What was kept is, as a rule, still there when the next turn comes."""
+    ages: dict[str, float] = {}
+    later, silences = 0, []
+    for turn in sorted(asked, key=lambda x: x.age, reverse=True):
+        before = ages.get(turn.terms.conversation_id)
+        ages[turn.terms.conversation_id] = turn.age
+        if before is not None and turn.report and turn.report.prompt_tokens > STRIDE:
+            later += 1
+            if turn.report.miss_reason == "NO_LEASE":
+                silences.append(before - turn.age)
+    if len(silences) > _HALF * later and len(silences) >= _ENOUGH:
+        what = f"{len(silences)} of the last {later} later turns found nothing kept any more (NO_LEASE)"
+        yield warn("turns", f"{what}, {length(median(silences))} after the turn before, at the median", WHO_KNOWS)
 
 
 def histories(survey: Survey) -> Iterator[Finding]:
