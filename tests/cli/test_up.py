@@ -16,6 +16,7 @@ from openai import OpenAI
 from kvlease.client.engine import EngineRegistryClient
 from kvlease.client.openai import with_conversation
 from kvlease.client.sync import Client
+from kvlease.client.types import LeaseKind
 from kvlease.v1 import lease_pb2, registry_pb2
 
 ANYWHERE = ("--registry", "127.0.0.1:0", "--router", "127.0.0.1:0", "--gateway", "127.0.0.1:0")
@@ -71,6 +72,26 @@ async def test_it_is_ready_once_an_engine_has_come_from_elsewhere(tmp_path: Path
 
         assert stack.event("ready") == {"event": "ready", "url": listening["gateway"]}
     assert "session opened" in (tmp_path / "services.log").read_text()
+
+
+def test_leases_live_as_long_as_asked(tmp_path: Path) -> None:
+    with running(*ANYWHERE, "--engines", "sim", "--answered-ttl", "20s", "--logs", str(tmp_path)) as stack:
+        registry = stack.event("listening")["registry"]
+        url = stack.event("ready")["url"]
+        with OpenAI(base_url=f"{url}/v1", api_key="none") as client:
+            with_conversation(client, "c").completions.create(model="kvlease-tiny", prompt="well? " * 200)
+
+        with Client(registry=registry) as services:
+            events = services.watch_leases(conversation_id="c", kind=LeaseKind.DECODE)
+            kept = next(event.lease for event in events if event.lease)
+
+    assert 0 < kept.remaining <= 20
+
+
+def test_a_life_that_cannot_be_is_told() -> None:
+    ended = up(*ANYWHERE, "--answered-ttl", "2h")
+
+    assert (ended.returncode, "longest" in ended.stderr) == (2, True)
 
 
 def test_simulated_engines_are_there_at_once_and_reuse(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from kvlease.local import model, page
 from kvlease.local.engine import EngineFailed
 from kvlease.local.launch import ControlPlane
 from kvlease.registry import service as registry
+from kvlease.registry.rules import Rules
 from kvlease.registry.settings import Settings as RegistrySettings
 from kvlease.router import service as router
 from kvlease.router.settings import Settings as RouterSettings
@@ -45,6 +46,7 @@ class Services:
     router: str
     gateway: str
     wait: float  # seconds
+    rules: Rules
     protection: Protection = OPEN
 
     def __post_init__(self) -> None:
@@ -111,7 +113,9 @@ async def _until_signal(services: Services, engines: Make | None, tell: Tell) ->
 @asynccontextmanager
 async def _control_plane(services: Services, spans: Spans) -> AsyncIterator[ControlPlane]:
     async with (
-        registry.create(RegistrySettings(listen=services.registry, protection=services.protection)) as leases,
+        registry.create(
+            RegistrySettings(listen=services.registry, rules=services.rules, protection=services.protection)
+        ) as leases,
         Server(services.registry, [leases], spans=spans) as leasing,
         router.create(
             RouterSettings(

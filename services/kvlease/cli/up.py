@@ -18,6 +18,7 @@ from kvlease.local.engine import Engine, EngineFailed
 from kvlease.local.fleet import Fleet, plan
 from kvlease.local.install import EngineUnavailable
 from kvlease.local.launch import ControlPlane, Launch, Role
+from kvlease.registry.rules import Rules
 from kvlease.rpc import Protection, tracing
 from kvlease.rpc.options import length
 
@@ -52,6 +53,13 @@ def add_parser(subparsers: Subparsers) -> None:
     option("--blocks", type=_count, metavar="N", help=pool)
     waits = "most that the control plane may add to a request; default 50ms"
     option("--wait", type=length, default="50ms", metavar="TIME", help=waits)
+    rules, lives = Rules(), "how long a lease lives unrenewed after"
+    for flag, what, ttl in (
+        ("--answered-ttl", "an answer", rules.answered_ttl),
+        ("--tools-ttl", "tools were called", rules.tools_ttl),
+    ):
+        told = f"{lives} {what}; default {written(ttl)}"
+        option(flag, type=length, default=written(ttl), metavar="TIME", help=told)
     option("--logs", type=Path, metavar="DIR", help="where logs go; default: the user's cache folder")
     option(
         "--insecure", action="store_true", help="serve without encryption on other than this machine's own addresses"
@@ -66,7 +74,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         tracing.check(os.environ)
         protection = Protection(insecure=args.insecure)
-        services = embedded.Services(args.registry, args.router, args.gateway, args.wait, protection)
+        rules = Rules(answered_ttl=args.answered_ttl, tools_ttl=args.tools_ttl)
+        services = embedded.Services(args.registry, args.router, args.gateway, args.wait, rules, protection)
         with Telling(as_json=args.json, model=model.NAME if args.engines else "") as tell:
             embedded.serve_until_signal(services, _engines(args), tell, logs=_logs(args))
     except (ValueError, EngineUnavailable) as error:
