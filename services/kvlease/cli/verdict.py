@@ -22,7 +22,7 @@ _ONE_ID = "give each engine its own KVLEASE_ENGINE_ID, or leave it out"
 _ROOM = "more KV memory for decode, or a larger --retention of the registry"
 _MAY_BE = "it expired unrenewed, was ended or revoked, went for others, or there was no room for it"
 WHO_KNOWS = (
-    "`kvlease watch CONVERSATION` tells which while it happens, as does the registry's log with --debug; decode's log "
+    "`kvlease watch` tells which while it happens, as does the registry's log with --debug; decode's log "
     "tells of refused grants. Hold the conversation while tools run (`client.conversation()`), and compare the time "
     "above with --answered-ttl and --tools-ttl of the registry"
 )
