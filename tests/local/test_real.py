@@ -65,16 +65,16 @@ def test_it_serves_any_client_starts_again_what_dies_and_leaves_nothing_behind(t
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         up = Up(process)
         try:
-            client = OpenAI(base_url=f"{up.until('ready')['url']}/v1", api_key="none", max_retries=0)
-            assert [served.id for served in client.models.list()] == [model.NAME]
-            assert says(client) == says(client, stream=True)
-            read([TALK], tmp_path, place)
-            assert re.search(r'"cached_tokens":[1-9]\d\d', (tmp_path / "said.log").read_text())
+            with OpenAI(base_url=f"{up.until('ready')['url']}/v1", api_key="none", max_retries=0) as client:
+                assert [served.id for served in client.models.list()] == [model.NAME]
+                assert says(client) == says(client, stream=True)
+                read([TALK], tmp_path, place)
+                assert re.search(r'"cached_tokens":[1-9]\d\d', (tmp_path / "said.log").read_text())
 
-            os.killpg(up.pids["decode-0"], 9)
-            assert up.until("engine ended")["name"] == "decode-0"
-            assert up.until("engine ready")["name"] == "decode-0"
-            assert says(client.with_options(max_retries=60))  # its session opens a moment later: 503, try again in 1 s
+                os.killpg(up.pids["decode-0"], 9)
+                assert up.until("engine ended")["name"] == "decode-0"
+                assert up.until("engine ready")["name"] == "decode-0"
+                assert says(client.with_options(max_retries=60))  # its session opens later: 503, try again in 1 s
         finally:
             process.terminate()
         assert process.wait(60) == 0
