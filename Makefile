@@ -21,7 +21,7 @@ help: ## Say what there is
 		/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: ## Install everything that the rest needs (once: some minutes, 5 GB)
+setup: ## Install everything that the rest needs (once: some minutes, 6 GB)
 	@$(SETUP)
 
 .PHONY: demo

@@ -1,7 +1,7 @@
 """Sets a checkout up, from nothing but Python and pip: `python -m tools.setup [dev|proto|engines]...`, or all.
 
 dev: kvlease with what tests and linters need, in .venv. proto: the pinned generator of the stubs, in .venv-proto.
-engines: vLLM for CPU in .engines, one folder per version, and what they need in .venv (about 5 GB together).
+engines: vLLM for CPU in .engines, one folder per version, and what they need in .venv (about 6 GB together).
 What is done is not done again; what failed says why. pip's words are in .cache/setup.log.
 """
 
