@@ -63,9 +63,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         self._passing: list[str] = []
         self._requests = self._running = 0
         self._inputs = wakeup.find()
-        self._lockstep = (
-            config.parallel_config.data_parallel_size > 1
-        )  # other ranks compute nothing while this one waits
+        self._lockstep = config.parallel_config.data_parallel_size > 1  # other ranks wait while this one does
         self._clock, self._make_link = clock, link
         self._link: Link
 
