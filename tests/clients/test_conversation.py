@@ -138,12 +138,13 @@ async def test_what_the_client_itself_heard_to_be_gone_is_not_held_by_tasks(regi
         assert not second.held
 
 
-def test_an_end_without_an_answer_may_have_been_one(client: sync.Client, registry: FakeRegistry) -> None:
+@pytest.mark.parametrize("call", ["end", "revoke"])
+def test_a_call_without_an_answer_may_have_ended_it(client: sync.Client, registry: FakeRegistry, call: str) -> None:
     registry.grant("c")
     with client.conversation("c") as conversation:
         registry.freeze()
         with pytest.raises(DeadlineExceeded):
-            client.end("c", timeout=0.1)
+            getattr(client, call)("c", timeout=0.1)
 
         assert not conversation.held
         registry.thaw()
@@ -155,17 +156,6 @@ def test_what_was_revoked_is_not_held(client: sync.Client, registry: FakeRegistr
         assert client.revoke("engine") == 1
 
         assert not conversation.held
-
-
-def test_revoked_leases_may_be_any(client: sync.Client, registry: FakeRegistry) -> None:
-    registry.grant("c")
-    with client.conversation("c") as conversation:
-        registry.freeze()
-        with pytest.raises(DeadlineExceeded):
-            client.revoke("engine", timeout=0.1)
-
-        assert not conversation.held
-        registry.thaw()
 
 
 def test_a_registry_that_is_down_raises_nothing_and_is_found_again(registry: FakeRegistry) -> None:

@@ -24,22 +24,11 @@ def answered(engine: Engine, answer: Answer) -> None:
     engine.link.wake()
 
 
-def test_decode_that_waits_for_prefill_reads_in_the_step_in_which_the_answer_comes(start: Start) -> None:
-    engine = start()
-    request = engine.decode(PROMPT)
-    answer = Remote(engine, PROMPT).answer(engine.link.asked[0])
-    engine.input_queue.pauses.meanwhile.append(lambda: answered(engine, answer))
-
-    engine.step()
-
-    assert request.request_id in engine.workers.reads
-    assert engine.input_queue.pauses.seen == [PAUSE]
-
-
-def test_prefill_that_waits_for_its_claim_reads_in_the_step_in_which_the_answer_comes(start: Start) -> None:
+@pytest.mark.parametrize(("leg", "kept"), [("decode", PROMPT), ("prefill", HISTORY)])
+def test_who_waits_reads_in_the_step_in_which_the_answer_comes(start: Start, leg: str, kept: list[int]) -> None:
     engine = start(kvlease_wait="1s")
-    request = engine.prefill(PROMPT)
-    answer = Remote(engine, HISTORY).answer(engine.link.asked[0])
+    request = getattr(engine, leg)(PROMPT)
+    answer = Remote(engine, kept).answer(engine.link.asked[0])
     engine.input_queue.pauses.meanwhile.append(lambda: answered(engine, answer))
 
     engine.step()
