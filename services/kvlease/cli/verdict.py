@@ -18,7 +18,7 @@ _REACH = "see the engine's log: KVLEASE_REGISTRY and KVLEASE_ROUTER must be reac
 _FLAG = 'start it with "bidirectional_kv_xfer": true in kv_connector_extra_config'
 _SAME = "send the earlier messages exactly as they were, the assistant's included: what was changed cannot be reused"
 _LAST = "nothing that changes (a date, an id) may come before the history"
-_ONE_ID = "give each engine its own KVLEASE_ENGINE_ID, or leave it out"
+ONE_ID = "give each engine its own KVLEASE_ENGINE_ID, or leave it out"
 _ROOM = "more KV memory for decode, or a larger --retention of the registry"
 _MAY_BE = "it expired unrenewed, was ended or revoked, went for others, or there was no room for it"
 WHO_KNOWS = (
@@ -151,7 +151,7 @@ def _gone(told: str, before: Ticket, engines: Mapping[str, Engine]) -> tuple[str
     if decode is None:
         return f"{told}{ref.engine_id} is gone", "see whether it runs, and reaches the registry"
     if decode.rival_http_url:
-        return f"{told}{ref.engine_id} is announced by two processes, of which each displaces the other", _ONE_ID
+        return f"{told}{ref.engine_id} is announced by two processes, of which each displaces the other", ONE_ID
     if decode.ref != ref:
         return f"{told}{ref.engine_id} was started again since", ""
     if not decode.bidirectional:

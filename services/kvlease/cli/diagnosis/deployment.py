@@ -7,6 +7,7 @@ from kvlease.cli.command import CREDENTIALS, ENCRYPTION, HANDSHAKE
 from kvlease.cli.diagnosis.finding import Finding, fail, ok, warn
 from kvlease.cli.diagnosis.survey import Fault, Service, Survey
 from kvlease.cli.output import length
+from kvlease.cli.verdict import ONE_ID
 from kvlease.client.types import Engine, EngineRole
 from kvlease.connector.prefix import DigestKey
 from kvlease.connector.settings import DEFAULT_DIGEST_KEY
@@ -75,12 +76,9 @@ def rivals(survey: Survey) -> Iterator[Finding]:
     """No two processes announce themselves by one id."""
     for engine in survey.engines:
         if engine.rival_http_url:
-            what = (
-                f"{engine.ref.engine_id} is announced by two processes, {engine.http_url} and {engine.rival_http_url}"
-            )
-            yield fail(
-                "engine ids", what, "give each its own KVLEASE_ENGINE_ID, or leave it out; neither keeps anything"
-            )
+            urls = f"{engine.http_url} and {engine.rival_http_url}"
+            what = f"{engine.ref.engine_id} was announced by two processes in the last half minute, {urls}"
+            yield fail("engine ids", f"{what}: each time what the other kept is lost", ONE_ID)
 
 
 def roles(survey: Survey) -> Iterator[Finding]:
