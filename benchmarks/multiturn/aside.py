@@ -14,6 +14,7 @@ def verdicts(lines: Sequence[Line]) -> list[str]:
     """A line for all that there is something to say about."""
     return [
         *(_control(line) for line in lines if line["kind"] == "control"),
+        *(_split(line) for line in lines if line["kind"] == "split"),
         *_pressure([line for line in lines if line["kind"] == "pressure"]),
         *_idle([line for line in lines if line["kind"] == "idle"]),
     ]
@@ -23,6 +24,13 @@ def _control(line: Line) -> str:
     return (
         f"log-probabilities on {line['stack']}'s engines: the same prompt again differs by {line['again']:.1e}, "
         f"with one early token edited by {line['edited']:.2g}"
+    )
+
+
+def _split(line: Line) -> str:
+    return (
+        f"log-probabilities on {line['stack']}'s decode alone at {line['input_tokens']} tokens: {line['cached_tokens']} "
+        f"of them from its own prefix cache differ from all computed at once by {line['apart']:.2g}"
     )
 
 

@@ -13,7 +13,7 @@ import aiohttp
 
 PATH = "/v1/completions"
 STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
-_ALTERNATIVES = 5  # log-probabilities told for each position
+_ALTERNATIVES = 20  # log-probabilities told for each position
 _TOKEN = "token_id:"  # noqa: S105 - how vLLM names a token instead of writing it
 _HEADERS = {"Content-Type": "application/json"}
 

@@ -133,7 +133,10 @@ def running(prepared: Prepared, *, say: Callable[[str], None]) -> Iterator[Stack
 def _launches(serving: Serving, control: ControlPlane | None, found: Sequence[int]) -> list[Launch]:
     """Prefill's and decode's; stock takes the lifetime of retained KV at decode, kvlease at its registry."""
     installation = cuda.installation() if serving.cuda else install.find(serving.version)
-    named = ["--served-model-name", serving.model.name]
+    common = [
+        *("--served-model-name", serving.model.name, "--max-model-len", str(serving.context)),
+        "--enable-prompt-tokens-details",
+    ]
     lifetime = {} if control else {"decoder_kv_blocks_ttl": _STOCK_TTL / serving.haste}
     return [
         Launch(
@@ -147,7 +150,7 @@ def _launches(serving: Serving, control: ControlPlane | None, found: Sequence[in
             blocks=serving.blocks if role is Role.DECODE else None,
             prefix_caching=role is Role.DECODE,
             connector={**lifetime, **serving.connector},
-            arguments=[*named, "--max-model-len", str(serving.context), *serving.arguments],
+            arguments=[*common, *serving.arguments],
             environment={"KVLEASE_WAIT": written(serving.patience)} if control else {},
         )
         for role, http_port, side_port in zip((Role.PREFILL, Role.DECODE), found[:2], found[2:], strict=True)

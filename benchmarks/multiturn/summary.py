@@ -23,6 +23,7 @@ _COLUMNS = (
     "recompute / this",
     "log-prob difference",
 )
+Way = tuple[str, str]  # stack, leg
 Key = tuple[str, str, int]  # stack, leg, length
 
 
@@ -57,33 +58,34 @@ def lengths(found: Mapping[Key, Point]) -> list[int]:
     return sorted({length for _, _, length in found})
 
 
-def likeness(turns: Iterable[Turn]) -> dict[tuple[str, int], float]:
-    """By stack and length, the largest difference of log-probabilities between a turn with reuse and one without.
+def likeness(turns: Iterable[Turn], one: Way, other: Way) -> dict[int, float]:
+    """By length, the largest difference of log-probabilities between last turns served in two ways.
 
     A pair whose conversations parted before is left out; if no pair is left, there is no entry.
     """
-    pairs: dict[tuple[str, int, int, int], dict[str, list[list[Turn]]]] = {}
+    groups: dict[tuple[int, int, int], dict[Way, list[list[Turn]]]] = {}
     for history in _histories(turns):
         last = history[-1]
-        pair = pairs.setdefault((last.stack, last.input_tokens, last.round, last.concurrency), {})
-        pair.setdefault(last.leg, []).append(history)
-    worst: dict[tuple[str, int], float] = {}
-    for (stack, length, _, _), pair in pairs.items():
-        for anew, reused in zip(pair.get(RECOMPUTE, ()), pair.get(stack, ()), strict=False):
-            if [turn.tokens for turn in anew[:-1]] == [turn.tokens for turn in reused[:-1]]:
-                worst[stack, length] = max(worst.get((stack, length), 0.0), difference(anew[-1], reused[-1]))
+        group = groups.setdefault((last.input_tokens, last.round, last.concurrency), {})
+        group.setdefault((last.stack, last.leg), []).append(history)
+    worst: dict[int, float] = {}
+    for (length, _, _), group in groups.items():
+        for mine, theirs in zip(group.get(one, ()), group.get(other, ()), strict=False):
+            if [turn.tokens for turn in mine[:-1]] == [turn.tokens for turn in theirs[:-1]]:
+                worst[length] = max(worst.get(length, 0.0), difference(mine[-1], theirs[-1]))
     return worst
 
 
 def table(turns: Sequence[Turn]) -> str:
     """A Markdown table of all lengths."""
-    found, alike = points(turns), likeness(turns)
+    found = points(turns)
+    alike = {stack: likeness(turns, (stack, RECOMPUTE), (stack, stack)) for stack, _, _ in found}
     rows = [f"| {' | '.join(_COLUMNS)} |", "|---" * len(_COLUMNS) + "|"]
     for length in lengths(found):
         for (stack, leg, _), point in sorted(item for item in found.items() if item[0][2] == length):
             anew = found.get((stack, RECOMPUTE, length))
             ratio = f"{anew.ttft / point.ttft:.2f}" if anew and leg != RECOMPUTE else ""
-            apart = f"{alike[stack, length]:.1e}" if leg != RECOMPUTE and (stack, length) in alike else ""
+            apart = f"{alike[stack][length]:.1e}" if leg != RECOMPUTE and length in alike[stack] else ""
             rows.append(
                 f"| {length} | {leg if leg == stack else f'{leg} ({stack})'} | {point.count} "
                 f"| {point.ttft:.0f} ({point.lowest:.0f} to {point.highest:.0f}) | {point.prefill:.0f} "
@@ -95,7 +97,8 @@ def table(turns: Sequence[Turn]) -> str:
 
 def verdicts(turns: Sequence[Turn], *, tolerance: float) -> list[str]:
     """A line per goal, for as many as the run has something to say about."""
-    found, alike = points(turns), likeness(turns)
+    found, kept = points(turns), (KVLEASE, KVLEASE)
+    anew_alike, stock_alike = likeness(turns, (KVLEASE, RECOMPUTE), kept), likeness(turns, (STOCK, STOCK), kept)
     lines = []
     for length in lengths(found):
         ours, stock = found.get((KVLEASE, KVLEASE, length)), found.get((STOCK, STOCK, length))
@@ -105,9 +108,12 @@ def verdicts(turns: Sequence[Turn], *, tolerance: float) -> list[str]:
         if ours and stock:
             most = 0.9 if length >= 8_000 else 1.0
             lines.append(verdict(f"TTFT of kvlease / stock at {length}", ours.ttft / stock.ttft, most=most))
-        if (KVLEASE, length) in alike:
-            apart = alike[KVLEASE, length]
-            lines.append(verdict(f"log-probability difference of kvlease at {length}", apart, most=tolerance))
+        if length in stock_alike:
+            what = f"log-probability difference of kvlease from stock at {length}"
+            lines.append(verdict(what, stock_alike[length], most=tolerance))
+        if length in anew_alike:
+            what = f"log-probability difference of kvlease at {length}"
+            lines.append(verdict(what, anew_alike[length], most=tolerance))
         elif ours and anew:
             lines.append(f"bench multiturn: short no two answers of kvlease at {length} could be compared")
     return lines

@@ -55,6 +55,7 @@ class Leg:
     name: str
     stack: Stack
     driver: Driver
+    alone: Driver | None = None  # asks decode alone, which has a prefix cache
 
     @property
     def reuses(self) -> bool:
@@ -76,7 +77,8 @@ def legs_of(stack: Stack, http: aiohttp.ClientSession) -> list[Leg]:
         else StockDriver(http, stack.prefill, stack.decode, stack.model, reads=reuses)
         for reuses in (False, True)
     ]
-    return [Leg(name, stack, driver) for name, driver in zip((RECOMPUTE, stack.name), drivers, strict=True)]
+    alone = EndpointDriver(http, stack.decode, stack.model, named=False) if stack.decode else None
+    return [Leg(name, stack, driver, alone) for name, driver in zip((RECOMPUTE, stack.name), drivers, strict=True)]
 
 
 def order(legs: Sequence[Leg], plan: Plan) -> Iterator[tuple[int, int, Leg]]:
@@ -99,6 +101,9 @@ async def sweep(
     for leg in legs:
         if not leg.reuses:
             add(await control(leg, plan))
+            if leg.alone:
+                for length in sorted(set(plan.lengths)):
+                    add(await split(leg.alone, leg.stack, plan, length))
     planned = list(order(legs, plan))
     for number, (round_number, length, leg) in enumerate(planned, 1):
         for turn in await hold(leg, plan, length, round_number=round_number):
@@ -120,6 +125,26 @@ async def control(leg: Leg, plan: Plan) -> dict[str, Any]:
         "stack": leg.stack.name,
         "again": difference(first, again),
         "edited": difference(first, other),
+    }
+
+
+async def split(alone: Driver, stack: Stack, plan: Plan, length: int) -> dict[str, Any]:
+    """How much log-probabilities differ by splitting a prompt's computation, with nothing read from elsewhere.
+
+    One engine computes the prompt at once, and after its history, which its own prefix cache holds.
+    """
+    prompt = replace(plan, turns=1).conversation(stack, length, round_number=0, number=-1).said(1)
+    once, twice = f"split-{uuid.uuid4().hex}", f"split-{uuid.uuid4().hex}"
+    whole, _, after = [
+        await alone.turn(Ask(name, Prompt(said), plan.answer, streamed=True))
+        for name, said in ((once, prompt), (twice, prompt[: -plan.message]), (twice, prompt))
+    ]
+    return {
+        "kind": "split",
+        "stack": stack.name,
+        "input_tokens": length,
+        "cached_tokens": after.cached_tokens,
+        "apart": difference(whole, after),
     }
 
 

@@ -37,3 +37,11 @@ def test_controls_are_told() -> None:
     (said,) = verdicts([{"kind": "control", "stack": "stock", "again": 0.0, "edited": 0.5}])
 
     assert said.endswith("the same prompt again differs by 0.0e+00, with one early token edited by 0.5")
+
+
+def test_what_splitting_a_computation_costs_is_told() -> None:
+    line = {"kind": "split", "stack": "stock", "input_tokens": 4000, "cached_tokens": 3728, "apart": 0.25}
+
+    (said,) = verdicts([line])
+
+    assert said.endswith("3728 of them from its own prefix cache differ from all computed at once by 0.25")

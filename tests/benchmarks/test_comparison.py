@@ -34,8 +34,15 @@ def test_both_stacks_are_compared_on_this_machine(tmp_path: Path) -> None:
     }
     assert all(bool(turn.reused_tokens) == (turn.leg != "recompute") for turn in last)
     assert all(bool(turn.kv_bytes) == (turn.leg != "recompute") for turn in last)
-    assert max(likeness(turns(lines)).values()) < 1e-3
+    anew, kept, stock = ("kvlease", "recompute"), ("kvlease", "kvlease"), ("stock", "stock")
+    for one, other in ((anew, kept), (("stock", "recompute"), stock), (stock, kept)):
+        alike = likeness(turns(lines), one, other)
+        assert set(alike) == {450, 700}
+        assert max(alike.values()) < 1e-3
     assert all(line["edited"] > 1e-3 for line in lines if line["kind"] == "control")
+    splits = [line for line in lines if line["kind"] == "split"]
+    assert [line["input_tokens"] for line in splits] == [450, 700] * 2
+    assert all(line["cached_tokens"] and line["apart"] < 1e-3 for line in splits)
     pressed = [line for line in lines if line["kind"] == "pressure" and line["stack"] == "kvlease"]
     assert all(line["answered"] for line in pressed)
     assert [line["stack"] for line in lines if line["kind"] == "idle"] == ["stock", "kvlease"]

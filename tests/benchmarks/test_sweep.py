@@ -8,7 +8,7 @@ from benchmarks.multiturn.drivers import Ask
 from benchmarks.multiturn.requests import Answer
 from benchmarks.multiturn.results import Turn
 from benchmarks.multiturn.stacks import Stack
-from benchmarks.multiturn.sweep import Leg, Plan, hold, legs_of, order, session, sweep
+from benchmarks.multiturn.sweep import Leg, Plan, hold, legs_of, order, session, split, sweep
 from tests.benchmarks.engines import serving
 
 ELSEWHERE = Stack("endpoint", "m", "", "", "http://elsewhere", 10, 90, {})
@@ -81,6 +81,18 @@ async def test_a_sweep_tells_of_all_but_its_warm_up() -> None:
         {"kind": "control", "stack": "endpoint", "again": 0.0, "edited": 0.0}
     ]
     assert [turn.round for turn in told if isinstance(turn, Turn) and turn.turn == 2] == [0, 0, 1, 1]
+
+
+async def test_decode_alone_computes_a_prompt_at_once_and_after_its_history() -> None:
+    alone = Parrot()
+
+    line = await split(alone, ELSEWHERE, plan("--message", "20"), 100)
+
+    once, history, after = alone.asked
+    assert (len(once.prompt.tokens), history.prompt.tokens) == (100, once.prompt.tokens[:80])
+    assert after.prompt.tokens == once.prompt.tokens
+    assert after.conversation == history.conversation != once.conversation
+    assert (line["input_tokens"], line["cached_tokens"], line["apart"]) == (100, 0, 0.0)
 
 
 async def test_what_engines_count_is_part_of_a_turn() -> None:
