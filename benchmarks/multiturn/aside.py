@@ -29,8 +29,8 @@ def _control(line: Line) -> str:
 
 def _split(line: Line) -> str:
     return (
-        f"log-probabilities on {line['stack']}'s decode alone at {line['input_tokens']} tokens: {line['cached_tokens']} "
-        f"of them from its own prefix cache differ from all computed at once by {line['apart']:.2g}"
+        f"log-probabilities on {line['stack']}'s decode alone at {line['input_tokens']} tokens differ by "
+        f"{line['apart']:.2g} if {line['cached_tokens']} of them come from its own prefix cache"
     )
 
 

@@ -101,14 +101,15 @@ async def sweep(
     for leg in legs:
         if not leg.reuses:
             add(await control(leg, plan))
-            if leg.alone:
-                for length in sorted(set(plan.lengths)):
-                    add(await split(leg.alone, leg.stack, plan, length))
     planned = list(order(legs, plan))
     for number, (round_number, length, leg) in enumerate(planned, 1):
         for turn in await hold(leg, plan, length, round_number=round_number):
             add(turn)
         say(f"[{number}/{len(planned)}] {_told(turn)}")
+    for leg in legs:  # last: they leave decode's pool in an order that no leg would
+        if leg.alone and not leg.reuses:
+            for length in sorted(set(plan.lengths)):
+                add(await split(leg.alone, leg.stack, plan, length))
 
 
 async def control(leg: Leg, plan: Plan) -> dict[str, Any]:

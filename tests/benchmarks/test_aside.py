@@ -44,4 +44,4 @@ def test_what_splitting_a_computation_costs_is_told() -> None:
 
     (said,) = verdicts([line])
 
-    assert said.endswith("3728 of them from its own prefix cache differ from all computed at once by 0.25")
+    assert said.endswith("at 4000 tokens differ by 0.25 if 3728 of them come from its own prefix cache")

@@ -22,14 +22,14 @@ def test_blocks_outlive_the_request_that_wrote_them() -> None:
     assert (kept, retention.blocks, retention.free, pool.freed) == (3, 3, 6, [])
 
 
-def test_blocks_that_are_let_go_are_free_in_the_order_of_their_tokens() -> None:
+def test_blocks_that_are_let_go_are_freed_from_the_end() -> None:
     pool = Pool(10)
     retention = Retention(pool)
     retention.keep("lease", [[1, 2, 3]])
 
     retention.let_go("lease")
 
-    assert (pool.freed, retention.blocks, retention.free) == ([1, 2, 3], 0, 9)
+    assert (pool.freed, retention.blocks, retention.free) == ([3, 2, 1], 0, 9)
 
 
 def test_a_block_that_two_leases_share_is_counted_once_and_freed_with_the_last() -> None:

@@ -24,13 +24,9 @@ class Retention:
         return len(blocks)
 
     def let_go(self, name: str) -> None:
-        """Lets the blocks kept under *name* go, in the order of their tokens.
-
-        vLLM hands blocks out in the order in which they were freed, and NIXL moves neighbours in one piece: freed in
-        order they make the next reader's transfer a few large pieces instead of one per block and layer.
-        """
+        """Lets the blocks kept under *name* go, from the end as vLLM does: prefix caches lose the end first."""
         blocks = self._kept.pop(name)
-        self._pool.free_blocks(blocks)
+        self._pool.free_blocks(reversed(blocks))
         self._references.subtract(block.block_id for block in blocks)
         for block in blocks:
             if not self._references[block.block_id]:

@@ -13,7 +13,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1.nixl.pull_scheduler import Nix
 from vllm.v1.request import RequestStatus
 
 from kvlease.client.engine import EngineRegistryClient, EngineRouterClient
-from kvlease.connector import admission, identity, wakeup
+from kvlease.connector import admission, allocation, identity, wakeup
 from kvlease.connector.body import CODEC
 from kvlease.connector.clock import Clock
 from kvlease.connector.counts import Counts
@@ -71,6 +71,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
 
     def bind_gpu_block_pool(self, pool: Any) -> None:
         """Starts the link, now that the pool and so the engine is complete and all workers have been forked."""
+        allocation.hand_out_in_order(pool)
         self._retention = Retention(pool)
         self._pressure = Pressure(self._retention.total, self._settings.free_watermark)
         engine = identity.describe(

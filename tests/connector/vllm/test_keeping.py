@@ -12,7 +12,7 @@ from kvlease.v1.lease_pb2 import LeaseKind, StopReason
 from tests.connector.requests import params, terms
 from tests.connector.vllm.engine import OTHER, Engine
 from tests.connector.vllm.links import HOLD
-from tests.connector.vllm.memory import trace
+from tests.connector.vllm.memory import BLOCK, trace
 
 Start = Callable[..., Engine]
 PROMPT = list(range(350))
@@ -302,3 +302,30 @@ def test_leased_kv_is_given_back_before_it_is_discarded(start: Start) -> None:
     assert engine.used == 0
     assert engine.connector.reset_cache()
     assert engine.scheduler.reset_prefix_cache()
+
+
+def test_blocks_lie_in_order_whatever_was_served_before(start: Start) -> None:
+    engine = start(blocks=61)
+    for first in (3000, 5000, 7000):  # not leased: freed from their ends
+        engine.add(range(first, first + 400))
+        engine.run()
+    answered(engine)
+
+    (grant,) = engine.link.grants
+    (held,) = body.decode(grant.handle.body)["remote_block_ids"]
+    prompt = held[:-1]  # the answer's block came later
+    assert prompt == sorted(prompt)
+
+
+def test_what_is_let_go_loses_its_last_tokens_first(start: Start) -> None:
+    engine = start(blocks=61)
+    answered(engine)
+    engine.link.order_free(*engine.link.grants)
+    engine.run()
+    engine.add(range(3000, 3800))  # takes some of them
+    engine.run()
+
+    again = engine.add(PROMPT)
+
+    computed = engine.step().num_scheduled_tokens[again.request_id]
+    assert len(PROMPT) % BLOCK < computed < len(PROMPT)
