@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from kvlease.router.batch import Batch
+from kvlease.router.batch import ENOUGH, MANY, Batch
 
 LATE = 60.0
 
@@ -36,14 +36,14 @@ async def asked(batch: Batch[str, str], *keys: str) -> list[asyncio.Task[str]]:
 async def test_a_question_alone_goes_at_once() -> None:
     oracle = Oracle()
 
-    await asked(Batch(oracle.ask, most=10, at_a_time=1, late=LATE), "a")
+    await asked(Batch(oracle.ask, most=10, at_a_time=1, late=LATE, gather=0.0), "a")
 
     assert oracle.calls == [["a"]]
 
 
 async def test_what_is_asked_during_a_call_shares_the_next_one() -> None:
     oracle = Oracle()
-    batch = Batch(oracle.ask, most=10, at_a_time=2, late=LATE)
+    batch = Batch(oracle.ask, most=10, at_a_time=2, late=LATE, gather=0.0)
     first = await asked(batch, "a")
     others = await asked(batch, "b", "c")
 
@@ -57,7 +57,7 @@ async def test_no_call_is_larger_than_it_may_be() -> None:
     oracle = Oracle()
     oracle.let.set()
 
-    tasks = await asked(Batch(oracle.ask, most=2, at_a_time=1, late=LATE), "a", "b", "c", "d", "e")
+    tasks = await asked(Batch(oracle.ask, most=2, at_a_time=1, late=LATE, gather=0.0), "a", "b", "c", "d", "e")
 
     assert await asyncio.gather(*tasks) == ["A", "B", "C", "D", "E"]
     assert max(map(len, oracle.calls)) <= 2
@@ -65,7 +65,7 @@ async def test_no_call_is_larger_than_it_may_be() -> None:
 
 async def test_a_failure_is_told_to_all_who_share_the_call_and_ends_there() -> None:
     oracle = Oracle()
-    batch = Batch(oracle.ask, most=10, at_a_time=1, late=LATE)
+    batch = Batch(oracle.ask, most=10, at_a_time=1, late=LATE, gather=0.0)
     tasks = await asked(batch, "a")
     oracle.error = ValueError("no")
     oracle.let.set()
@@ -79,7 +79,7 @@ async def test_a_failure_is_told_to_all_who_share_the_call_and_ends_there() -> N
 
 async def test_who_gave_up_is_not_asked_for() -> None:
     oracle = Oracle()
-    batch = Batch(oracle.ask, most=10, at_a_time=1, late=LATE)
+    batch = Batch(oracle.ask, most=10, at_a_time=1, late=LATE, gather=0.0)
     first = await asked(batch, "a")
     (gone,) = await asked(batch, "b")
     gone.cancel()
@@ -94,7 +94,7 @@ async def test_who_gave_up_is_not_asked_for() -> None:
 
 async def test_a_call_that_is_lost_keeps_nothing_that_comes_after_it() -> None:
     oracle = Oracle()
-    batch = Batch(oracle.ask, most=10, at_a_time=2, late=0.0)
+    batch = Batch(oracle.ask, most=10, at_a_time=2, late=0.0, gather=0.0)
     await asked(batch, "lost")
 
     await asked(batch, "b")
@@ -104,7 +104,7 @@ async def test_a_call_that_is_lost_keeps_nothing_that_comes_after_it() -> None:
 
 async def test_what_waited_for_a_call_goes_when_that_is_late() -> None:
     oracle = Oracle()
-    batch = Batch(oracle.ask, most=1, at_a_time=2, late=0.0)
+    batch = Batch(oracle.ask, most=1, at_a_time=2, late=0.0, gather=0.0)
 
     await asked(batch, "lost", "b", "c")
     await asked(batch)
@@ -114,12 +114,12 @@ async def test_what_waited_for_a_call_goes_when_that_is_late() -> None:
 
 async def test_who_has_waited_long_enough_gives_up() -> None:
     with pytest.raises(TimeoutError):
-        await Batch(Oracle().ask, most=10, at_a_time=1, late=LATE).get("a", 0.0)
+        await Batch(Oracle().ask, most=10, at_a_time=1, late=LATE, gather=0.0).get("a", 0.0)
 
 
 async def test_what_is_asked_while_a_call_is_being_answered_is_answered_too() -> None:
     oracle = Oracle()
-    batch = Batch(oracle.ask, most=10, at_a_time=1, late=LATE)
+    batch = Batch(oracle.ask, most=10, at_a_time=1, late=LATE, gather=0.0)
     oracle.let.set()
 
     async def again() -> str:
@@ -127,3 +127,52 @@ async def test_what_is_asked_while_a_call_is_being_answered_is_answered_too() ->
         return await batch.get("b", 1.0)
 
     assert await asyncio.gather(*(again() for _ in range(5))) == ["B"] * 5
+
+
+async def after_many(oracle: Oracle, *, gather: float) -> Batch[str, str]:
+    """A batch one of whose calls many have shared."""
+    batch = Batch(oracle.ask, most=50, at_a_time=1, late=LATE, gather=gather)
+    tasks = await asked(batch, "a", *map(str, range(MANY)))
+    oracle.let.set()
+    await asyncio.gather(*tasks)
+    await asyncio.sleep(0)
+    oracle.calls.clear()
+    return batch
+
+
+async def test_after_a_call_for_many_the_next_one_gathers() -> None:
+    oracle = Oracle()
+    batch = await after_many(oracle, gather=0.01)
+
+    tasks = await asked(batch, "b") + await asked(batch, "c")
+
+    assert oracle.calls == []
+    assert await asyncio.gather(*tasks) == ["B", "C"]
+    assert oracle.calls == [["b", "c"]]
+
+
+async def test_after_a_call_for_few_nothing_is_held_back() -> None:
+    oracle = Oracle()
+    oracle.let.set()
+    batch = Batch(oracle.ask, most=50, at_a_time=1, late=LATE, gather=LATE)
+    await asyncio.gather(*await asked(batch, "a", "b"))
+
+    assert await batch.get("c", 1.0) == "C"
+
+
+async def test_enough_do_not_wait_for_more() -> None:
+    oracle = Oracle()
+    batch = Batch(oracle.ask, most=50, at_a_time=1, late=LATE, gather=LATE)
+    tasks = await asked(batch, "a")
+    tasks += await asked(batch, *(f"many {i}" for i in range(MANY)))
+    oracle.let.set()
+    await tasks[0]
+    oracle.let.clear()
+    await asyncio.sleep(0)
+    enough = [f"enough {i}" for i in range(ENOUGH)]
+    tasks += await asked(batch, *enough)
+
+    oracle.let.set()
+    await asyncio.gather(*tasks)
+
+    assert oracle.calls[-1] == enough

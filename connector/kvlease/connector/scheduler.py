@@ -60,7 +60,6 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         self._counts = Counts()
         self._turns: dict[str, Turn] = {}
         self._sleepers = Sleepers()
-        self._passing: list[str] = []
         self._requests = self._running = 0
         self._inputs = wakeup.find()
         self._lockstep = config.parallel_config.data_parallel_size > 1  # other ranks wait while this one does
@@ -216,12 +215,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
     def has_pending_push_work(self) -> bool:
         """Whether an idle engine must step: to free blocks, or to end a read."""
         now = self._clock()
-        return (
-            self._owner.owes(now)
-            or bool(self._passing)
-            or self._reads.due(now)
-            or (self._inputs is None and self._owner.leases > 0)
-        )
+        return self._owner.owes(now) or self._reads.due(now) or (self._inputs is None and self._owner.leases > 0)
 
     def update_connector_output(self, output: Any) -> None:
         """Judges the reads that all workers have reported: what came too late never reaches the prefix cache."""
@@ -253,8 +247,6 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         return True
 
     def _free_due(self, now: float) -> None:
-        while self._passing:
-            self._retention.let_go(self._passing.pop())
         if not self._owner.owes(now):
             return
         if (lag := self._owner.lag(now)) is not None:
@@ -285,13 +277,7 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
             self._harvest.reap(turn, request, self._exchanged(block_ids), ending, computed=computed)
         else:
             self._harvest.forgo(turn)
-        self._let_pass(f"passing {request.request_id}", block_ids)
         return False, None
-
-    def _let_pass(self, name: str, block_ids: Any) -> None:
-        """Holds a finished request's blocks for one step more, so that they are freed in order: see `Retention`."""
-        self._retention.keep(name, block_ids)
-        self._passing.append(name)
 
     def _exchanged(self, block_ids: Any) -> Any:
         clip = getattr(self, "get_exchange_clipped_blocks", None) or self.get_sw_clipped_blocks

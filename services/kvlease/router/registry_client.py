@@ -34,6 +34,7 @@ Asked: TypeAlias = tuple[str, str, trace.Headers]
 """Tenant, conversation, and whose trace it is for."""
 LOCATES = 2  # calls at a time, the second one while the first is late
 LATE = 0.02  # seconds
+GATHER = 0.001  # likewise, for turns that come together
 MOST_LOCATED = 1000  # conversations; the registry takes no more at a time
 ENGINES_TIMEOUT = 1.0  # seconds; nobody's request waits for it
 # Said by a registry that works; the rest (no answer, not in time, not understood) is an outage for us.
@@ -53,7 +54,7 @@ class RegistryClient:
 
     def __init__(self, client: EngineRegistryClient) -> None:
         self._client = client
-        self._located = Batch(self._locate, most=MOST_LOCATED, at_a_time=LOCATES, late=LATE)
+        self._located = Batch(self._locate, most=MOST_LOCATED, at_a_time=LOCATES, late=LATE, gather=GATHER)
 
     async def engines(self) -> Sequence[Engine]:
         request = ListEnginesRequest(include_lost=True)
