@@ -1,8 +1,12 @@
 """Which leases to keep, and for how long: policies of the registry, replayed over conversations of real agents."""
 
+import multiprocessing
 import os
+from collections.abc import Callable, Hashable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from benchmarks.catalogue import Options, Unavailable
 from benchmarks.figure import Figure
@@ -23,6 +27,7 @@ ENDED = (RECENT, HABITS)
 """Policies that are also shown with conversations that their clients end."""
 PER_HOUR = 64.0
 """Conversations that begin in an hour on one decode engine."""
+K = TypeVar("K", bound=Hashable)
 
 
 def run(options: Options) -> Report:
@@ -36,17 +41,21 @@ def run(options: Options) -> Report:
     traffic = arrange(talks, per_hour=PER_HOUR, seed=1)
     full = pin(traffic)
     budgets = BUDGETS[2:] if options.smoke else BUDGETS
-    tallies = {
-        (policy, share, end): within(policy, traffic, share * full.demand, end=end)
-        for policy in LINES
-        for share in budgets
-        for end in ((False, True) if policy in ENDED else (False,))
-    }
-    lives = {
-        (patience, end): patient(traffic, patience, end=end)
-        for patience in (PATIENCE[:2] if options.smoke else PATIENCE)
-        for end in (False, True)
-    }
+    tallies = _played(
+        {
+            (policy, share, end): partial(within, policy, traffic, share * full.demand, end=end)
+            for policy in LINES
+            for share in budgets
+            for end in ((False, True) if policy in ENDED else (False,))
+        }
+    )
+    lives = _played(
+        {
+            (patience, end): partial(patient, traffic, patience, end=end)
+            for patience in (PATIENCE[:2] if options.smoke else PATIENCE)
+            for end in (False, True)
+        }
+    )
     draw("replay", lambda axes: _paint(axes, full, tallies, lives), folder=options.results, panels=2)
     return Report(
         bench="replay",
@@ -73,6 +82,13 @@ def run(options: Options) -> Report:
             f"{full.turns:,} turns are counted, of conversations that come after those that are learned from.",
         ),
     )
+
+
+def _played(replays: Mapping[K, Callable[[], Tally]]) -> dict[K, Tally]:
+    """Plays each, as many at a time as there are processors: nothing is timed."""
+    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
+        playing = {key: pool.submit(replay) for key, replay in replays.items()}
+        return {key: replay.result() for key, replay in playing.items()}
 
 
 def _row(tally: Tally, full: Tally) -> list[float]:
