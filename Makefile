@@ -56,7 +56,7 @@ engine-test: setup ## Run the tests that start real engines, on each vLLM that r
 	$(PYTEST) -m engine --ignore tests/e2e  # these start engines of their own: two cores carry one pair at a time
 
 .PHONY: bench
-bench: setup .venv-bench/bin/vllm-router ## Measure against peers and limits (about twenty minutes on two cores)
+bench: setup .venv-bench/bin/vllm-router ## Measure against peers and limits (a quarter of an hour on two cores)
 	@$(BIN)/kvlease bench
 
 .venv-bench/bin/vllm-router:  # a peer, in an environment of its own
