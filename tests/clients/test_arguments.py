@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from openai import OpenAI
@@ -110,6 +110,15 @@ def test_a_turns_time_is_a_number(registry: FakeRegistry) -> None:
         timeout: Any = "5s"
         with pytest.raises(TypeError, match="timeout must be a number of seconds, not '5s'"):
             conversation.chat([], model="m", timeout=timeout)
+
+
+@pytest.mark.parametrize("messages", ["hello", ["hello"], {"role": "user", "content": "hello"}, [("role", "user")]])
+def test_a_turn_says_messages(registry: FakeRegistry, messages: Any) -> None:
+    with sync.Client(registry=registry.address) as client, client.conversation("c") as conversation:
+        with pytest.raises(TypeError, match=r"messages must be a list of \{'role'"):
+            conversation.chat(messages, model="m")
+        with pytest.raises(TypeError, match="model must be a string, not None"):
+            conversation.chat([], model=cast("Any", None))
 
 
 @pytest.mark.parametrize(

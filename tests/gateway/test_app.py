@@ -62,8 +62,9 @@ async def test_metrics_count_turns(stack: Stack) -> None:
     assert values["kvlease_gateway_in_flight"] == 1
 
 
-async def test_whoever_looks_at_the_address_alone_is_sent_to_the_status_page(stack: Stack) -> None:
-    response = await stack.http.get("/")
+@pytest.mark.parametrize("path", ["/", "/ui/"])
+async def test_whoever_looks_at_the_address_alone_is_sent_to_the_status_page(stack: Stack, path: str) -> None:
+    response = await stack.http.get(path)
 
     assert (response.status_code, response.headers["location"]) == (307, "/ui")
 

@@ -4,7 +4,10 @@ Of the wrong kind, it is a TypeError; of the right one, but such that nobody can
 """
 
 import math
+import reprlib
+from collections.abc import Mapping, Sequence
 from numbers import Real
+from typing import Any
 
 from kvlease.client.errors import Malformed
 
@@ -41,6 +44,13 @@ def lifetime(name: str, value: float) -> float:
     if not 0 < seconds(name, value) < math.inf:
         raise malformed(name, f"must be a positive number of seconds, not {value}")
     return value
+
+
+def messages(value: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Gives the messages as a list. Raises TypeError unless each is a mapping."""
+    if isinstance(value, str | Mapping) or not all(isinstance(message, Mapping) for message in value):
+        raise TypeError(f"messages must be a list of {{'role': ..., 'content': ...}}, not {reprlib.repr(value)}")
+    return list(value)
 
 
 def malformed(name: str, fault: str) -> Malformed:

@@ -92,7 +92,8 @@ class Ask:
     ) -> "Ask":
         """Puts a streamed chat request together; *options* are its other members."""
         arguments.seconds("timeout", timeout)
-        body = {**options, "model": model, "messages": list(messages), "stream": True}
+        arguments.text("model", model)
+        body = {**options, "model": model, "messages": arguments.messages(messages), "stream": True}
         return cls(
             conversation_id=conversation_id,
             model=model,

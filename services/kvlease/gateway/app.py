@@ -68,6 +68,7 @@ class App:
             "/metrics": {"GET": self._metrics},
             _CONVERSATIONS: {"DELETE": self._end_conversation},
             "/": {"GET": self._to_page},
+            "/ui/": {"GET": self._to_page},
             **page.routes,
         }
 
