@@ -1,6 +1,6 @@
-"""The interceptor around every call: names it in the logs, asks the guard, maps errors to statuses."""
+"""What is done around every call: it is named in the logs, the guard is asked, errors become statuses."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, nullcontext
 from typing import Any
 
@@ -13,23 +13,22 @@ from kvlease.rpc.errors import INTERNAL, Malformed, Statuses, Violation, status_
 from kvlease.rpc.guard import Guard
 from kvlease.rpc.identity import CredentialsWrong, EngineDenied, RoleDenied, TenantDenied
 from kvlease.rpc.logging import name_call
-from kvlease.rpc.wrapping import Context, Handler, MaybeHandler, Wrapping
+from kvlease.rpc.wrapping import Context, Handler, Wrapping
 
 log = structlog.get_logger()
 
 
-class CallInterceptor(Wrapping):
-    """Wraps the methods of services that have a table of statuses; leaves others (health, reflection) alone."""
+class Calls(Wrapping):
+    """Wraps all methods of a service."""
 
-    def __init__(self, statuses: Mapping[str, Statuses], guard: Guard | None = None) -> None:
-        super().__init__()
+    def __init__(self, statuses: Statuses, guard: Guard | None) -> None:
+        """Takes the status of each of its errors; without a guard whoever calls is let in."""
         self._statuses = statuses
         self._guard = guard
 
-    def wrap(self, method: str, handler: Any) -> MaybeHandler:
-        """Wraps a method whose service is known."""
-        statuses = self._statuses.get(method.split("/")[1])
-        return _Method(method, handler, statuses, self._guard).handler() if statuses is not None else None
+    def wrap(self, method: str, handler: Any) -> Handler:
+        """Wraps a method."""
+        return _Method(method, handler, self._statuses, self._guard).handler()
 
 
 class _Method:

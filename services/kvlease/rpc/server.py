@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 import grpc
 import structlog
@@ -14,13 +14,14 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from kvlease.rpc import address as addresses
-from kvlease.rpc.calls import CallInterceptor
+from kvlease.rpc.calls import Calls
 from kvlease.rpc.errors import Draining, Malformed, Status, Statuses
 from kvlease.rpc.identity import CredentialsWrong, EngineDenied, RoleDenied, TenantDenied
 from kvlease.rpc.limits import OverLimit
 from kvlease.rpc.protection import OPEN, Protection
 from kvlease.rpc.telemetry import Telemetry
 from kvlease.rpc.tracing import OFF, CallSpans, Spans
+from kvlease.rpc.wrapping import Registrar, Wrapping
 from kvlease.v1 import errors_pb2
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # a handle of 1 M tokens, many times over
@@ -82,7 +83,7 @@ class Server:
         self._credentials, self._guard = protection.credentials(), protection.guard()
         self._reflection = protection.reflection
         self._services = services
-        self._outer: list[grpc.aio.ServerInterceptor] = [telemetry.calls] if telemetry else []
+        self._outer: list[Wrapping] = [telemetry.calls] if telemetry else []
         if spans is not OFF:
             self._outer.append(CallSpans(spans))
         self._health = health.aio.HealthServicer()
@@ -95,11 +96,10 @@ class Server:
 
     async def __aenter__(self) -> Self:
         """Binds and serves. Raises OSError when the address is taken."""
-        statuses = {service.name: {**SHARED, **service.statuses} for service in self._services}
-        interceptors = [*self._outer, CallInterceptor(statuses, self._guard)]
-        server = grpc.aio.server(interceptors=interceptors, options=OPTIONS)
+        server = grpc.aio.server(options=OPTIONS)
         for service in self._services:
-            service.register(server)
+            calls = Calls({**SHARED, **service.statuses}, self._guard)
+            service.register(cast("grpc.aio.Server", Registrar(server, [*self._outer, calls])))
             await self._health.set(service.name, health_pb2.HealthCheckResponse.SERVING)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         if self._reflection:

@@ -11,21 +11,19 @@ import grpc
 from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_server
 
 from kvlease.rpc import address as addresses
-from kvlease.rpc.wrapping import Context, Handler, MaybeHandler, Wrapping
+from kvlease.rpc.wrapping import Context, Handler, Wrapping
 from kvlease.v1 import lease_pb2
 
 _CALL_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5)
 _WAIT_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.25, 1)
 _MOST_REASONS = 32
 _LONGEST_REASON = 64
-_OURS = "/kvlease."
 
 
 class CallMetrics(Wrapping):
     """Counts and times the calls of kvlease's services. Streams count when they end, and are not timed."""
 
     def __init__(self, registry: CollectorRegistry, clock: Callable[[], float] = time.perf_counter) -> None:
-        super().__init__()
         self._calls = Counter("kvlease_rpc", "Calls, by method and status.", ["method", "code"], registry=registry)
         self._seconds = Histogram(
             "kvlease_rpc_seconds",
@@ -36,11 +34,9 @@ class CallMetrics(Wrapping):
         )
         self._clock = clock
 
-    def wrap(self, method: str, handler: Any) -> MaybeHandler:
-        """Wraps ours."""
-        return self._wrap(method.rpartition("/")[2], handler) if method.startswith(_OURS) else None
-
-    def _wrap(self, method: str, handler: Any) -> Handler:
+    def wrap(self, method: str, handler: Any) -> Handler:
+        """Wraps a method."""
+        method = method.rpartition("/")[2]
         if handler.response_streaming:
             streams = handler.unary_stream
 

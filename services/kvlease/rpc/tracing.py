@@ -7,14 +7,14 @@ The other standard variables hold too. A call without a trace has no span: heart
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import grpc
 import structlog
 
 from kvlease.client import trace
 from kvlease.rpc import address as addresses
-from kvlease.rpc.wrapping import Context, Handler, MaybeHandler, Wrapping
+from kvlease.rpc.wrapping import Context, Handler, Wrapping
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-_OURS = "/kvlease."
 _LAST_WORDS = 2.0  # seconds for the last spans when a service stops
 
 log = structlog.get_logger()
@@ -93,19 +92,15 @@ class CallSpans(Wrapping):
     """Spans of the unary calls that come with a trace."""
 
     def __init__(self, spans: Spans) -> None:
-        super().__init__()
         self._spans = spans
 
-    def wrap(self, method: str, handler: Any) -> MaybeHandler:
-        """Wraps ours, but for streams."""
-        if not method.startswith(_OURS) or handler.response_streaming:
-            return None
-        return self._wrap(method.removeprefix("/"), handler)
-
-    def _wrap(self, name: str, handler: Any) -> Handler:
-        answers = handler.unary_unary
-        service, _, method = name.partition("/")
-        attributes = {"rpc.system": "grpc", "rpc.service": service, "rpc.method": method}
+    def wrap(self, method: str, handler: Any) -> Handler:
+        """Wraps a method, but for streams."""
+        if handler.response_streaming:
+            return cast("Handler", handler)
+        name, answers = method.removeprefix("/"), handler.unary_unary
+        service, _, called = name.partition("/")
+        attributes = {"rpc.system": "grpc", "rpc.service": service, "rpc.method": called}
 
         async def unary(request: Any, context: Context) -> Any:
             came = trace.read(context.invocation_metadata() or ())
