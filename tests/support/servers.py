@@ -34,7 +34,7 @@ def a_service(
     }
 
     def register(server: grpc.aio.Server) -> None:
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, handlers),))
+        server.add_registered_method_handlers(name, handlers)
 
     return Service(name, register, statuses, drain)
 

@@ -56,7 +56,7 @@ class Service:
     name: str
     """Full name, such as "kvlease.v1.RegistryService"."""
     register: Callable[[grpc.aio.Server], None]
-    """Adds the servicer to the server."""
+    """Adds the servicer to the server, as generated code does: by `add_registered_method_handlers`."""
     statuses: Statuses
     """The status of each of its errors."""
     drain: Callable[[], None] = lambda: None
