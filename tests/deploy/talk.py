@@ -23,6 +23,8 @@ class Conversation:
     messages: list[dict[str, Any]] = field(default_factory=list)
     reused: int = 0
     """Tokens of the last prompt that prefill did not compute."""
+    held: int = 0
+    """Tokens whose KV decode holds after the last answer: all but the last one."""
 
     def turn(self, host: str, port: int) -> None:
         """Asks and keeps the answer.
@@ -34,6 +36,7 @@ class Conversation:
         told = _post(host, port, {"model": "sim", "messages": asked, "max_tokens": 16}, self.name)
         self.messages = [*asked, told["choices"][0]["message"]]
         self.reused = told["usage"]["prompt_tokens_details"]["cached_tokens"]
+        self.held = told["usage"]["total_tokens"] - 1
 
 
 def reuse(places: Sequence[tuple[str, int]], turns: int = 6) -> list[int]:
@@ -46,8 +49,15 @@ def reuse(places: Sequence[tuple[str, int]], turns: int = 6) -> list[int]:
 
 
 def reuses(host: str, port: int) -> bool:
-    """Whether a conversation's second turn reuses its first. Raises OSError."""
-    return reuse([(host, port)], 2)[1] > 0
+    """Whether a conversation's second turn reuses all of its first, which is more than decode's own prefix cache holds.
+
+    Decode alone, before prefill is there, finds whole blocks only. Raises OSError.
+    """
+    conversation = Conversation()
+    conversation.turn(host, port)
+    held = conversation.held
+    conversation.turn(host, port)
+    return conversation.reused == held
 
 
 @dataclass(slots=True)
