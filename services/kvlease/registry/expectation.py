@@ -39,14 +39,14 @@ class ExpectedReturn(Unlearned):
         return gaps.pays_until(lease.blocks / (self._mean_blocks * self._patience))
 
     def granted(self, lease: Lease) -> None:
-        new, now, terms = lease.gaps is None, lease.granted_at, lease.terms
-        habit = self._habits.shown(terms.conversation, now)
+        new, now = lease.gaps is None, lease.granted_at
+        habit = self._habits.shown(lease.conversation, now)
         for wait in self._habits.forgotten(now):
             self._experience.observe(wait.traits, now - wait.since, came=False)
         if new:
             habit.answered(now)
             self._measure(lease.blocks)
-        traits = habit.traits(lease.stop_reason, terms.handle.chain.tokens)
+        traits = habit.traits(lease.stop_reason, lease.tokens)
         lease.gaps = self._experience.gaps(traits)
         if new or (habit.wait and habit.wait.since == now):
             habit.wait = Wait(now, traits)
