@@ -66,7 +66,7 @@ class Reads:
         self.parked: set[str] = set()  # of them: those that wait for their answer
         self._given_up: dict[str, Read] = {}  # until the workers report them
         self._thrown_away: dict[str, list[int]] = {}  # to be told to the workers
-        self._abandoned: set[str] = set()  # likewise
+        self._abandoned: set[str] = set()  # of them: those that the workers need not wait for
         self._quarantine: dict[str, float] = {}
         self._look_at = math.inf  # before then nothing hangs, and no quarantine is over
 
@@ -130,12 +130,15 @@ class Reads:
         self._look_at = min(looks, default=math.inf)
 
     def tell(self, meta: Any) -> None:
-        """Tells the workers what they are to report as failed, and what they need not wait for."""
-        meta.kvlease_thrown_away, self._thrown_away = self._thrown_away, {}
-        meta.kvlease_abandoned, self._abandoned = self._abandoned, set()
+        """Tells the workers what they are to report as failed, and what they need not wait for; seldom anything."""
+        if self._thrown_away:
+            meta.kvlease_thrown_away, self._thrown_away = self._thrown_away, {}
+            meta.kvlease_abandoned, self._abandoned = self._abandoned, set()
 
     def judge(self, output: Any) -> None:
         """Judges the reads that all workers have reported; what came too late is kept from vLLM."""
+        if not (self._open or self._given_up):
+            return
         if versions.any_failed(output):
             for request_id, read in (self._open | self._given_up).items():
                 read.failed |= versions.read_failed(output, request_id, read.block_ids)

@@ -205,7 +205,8 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
             self.take_answers()
         now = self._clock()
         self._reads.give_hung_up(now)
-        self._free_due(now)
+        if self._owner.owes(now):
+            self._free_due(now)
         if reclaim := self._pressure.reclaim(self._retention, now):
             self._link.beat(reclaim)
         meta = super().build_connector_meta(scheduler_output)
@@ -247,8 +248,6 @@ class LeasingScheduler(NixlPullConnectorScheduler):  # type: ignore[misc]
         return True
 
     def _free_due(self, now: float) -> None:
-        if not self._owner.owes(now):
-            return
         if (lag := self._owner.lag(now)) is not None:
             self._counts.reclaimed(lag)
         for lease_id, why in self._owner.due(now).items():

@@ -24,9 +24,10 @@ class LeasingWorker(NixlPullConnectorWorker):  # type: ignore[misc]
     def start_load_kv(self, metadata: Any) -> None:
         """Starts reads; gives up those that the scheduler no longer waits for."""
         self._stuck = [transfer for transfer in self._stuck if not self._released(transfer)]
-        self._thrown_away |= metadata.kvlease_thrown_away
-        for request_id in metadata.kvlease_abandoned:
-            self._abandon(request_id)
+        if thrown_away := getattr(metadata, "kvlease_thrown_away", None):
+            self._thrown_away |= thrown_away
+            for request_id in metadata.kvlease_abandoned:
+                self._abandon(request_id)
         super().start_load_kv(metadata)
 
     def get_finished(self) -> tuple[set[str], set[str]]:

@@ -93,7 +93,8 @@ def agent(worker: LeasingWorker) -> Agent:
 def step(worker: LeasingWorker, *, thrown_away: Any = None, abandoned: Any = ()) -> tuple[set[str], set[Any]]:
     """One step; returns the requests reported as done, and what is reported as failed: requests, or blocks."""
     metadata = NixlConnectorMetadata()
-    metadata.kvlease_thrown_away, metadata.kvlease_abandoned = dict(thrown_away or {}), set(abandoned)
+    if thrown_away:
+        metadata.kvlease_thrown_away, metadata.kvlease_abandoned = dict(thrown_away), set(abandoned)
     worker.start_load_kv(metadata)
     if REPORTS_FAILED_REQUESTS:
         results = worker.get_transfer_results()

@@ -25,8 +25,8 @@ class Workers:
     def take(self, metadata: Any) -> None:
         """Starts reads and gives up others, as `LeasingWorker` does."""
         self.stock = metadata
-        thrown_away = dict(metadata.kvlease_thrown_away)
-        for request_id in metadata.kvlease_abandoned:
+        thrown_away = dict(getattr(metadata, "kvlease_thrown_away", {}))
+        for request_id in metadata.kvlease_abandoned if thrown_away else ():
             if self.reads.pop(request_id, None) is None:
                 del thrown_away[request_id]  # its end was reported before
         for request_id, read in metadata.reqs_to_recv.items():
