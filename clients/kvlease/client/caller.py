@@ -25,7 +25,7 @@ _TURNED_DOWN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNAUTHENTICATED)
 
 
 class _Shower:
-    """What a client shows of itself, kept fresh: a server that turns it down is shown newer files, if there are any."""
+    """What a client shows of itself, kept fresh: once a server has turned it down it shows newer files, if there are any."""
 
     def __init__(self, address: str, server: str, security: Security) -> None:
         self.address = address
@@ -195,6 +195,8 @@ class Caller(_Shower, Generic[StubT]):
             answer = rpc(request, timeout=timeout, metadata=self._metadata + self._credential + trace.current())
         except grpc.RpcError as error:
             raise self._typed(error) from error
+        except ValueError as error:
+            raise self._refused(error) from error
         self._answered = True
         return answer
 
@@ -202,13 +204,20 @@ class Caller(_Shower, Generic[StubT]):
         self, rpc: "grpc.UnaryStreamMultiCallable[RequestT, ResponseT]", request: RequestT, *, timeout: float
     ) -> Generator[ResponseT, None, None]:
         """Yields answers as they come; leaving the loop cancels the call."""
-        call = rpc(request, timeout=timeout, metadata=self._metadata + self._credential + trace.current())
+        try:
+            call = rpc(request, timeout=timeout, metadata=self._metadata + self._credential + trace.current())
+        except ValueError as error:
+            raise self._refused(error) from error
         try:
             yield from call
         except grpc.RpcError as error:
             raise self._typed(error) from error
         finally:
             call.cancel()
+
+    def _refused(self, error: ValueError) -> Exception:
+        """Tells what gRPC says of a channel that `close` has closed since the call was begun."""
+        return ClientClosed(f"the client of {self.address} was closed during the call") if self._closed else error
 
     def _typed(self, error: grpc.RpcError) -> KvleaseError:
         if self._closed and error.code() is grpc.StatusCode.CANCELLED:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
 
 from kvlease.client.aio import Client
@@ -94,11 +95,13 @@ class Chats:
         self._client = client
         self._portal = Portal()
         self._engines: chat.Engines | None = None
+        self._making = Lock()
 
     def serve(self, ask: Ask) -> Answer:
         """Begins a turn. Raises ImportError where the HTTP client is not installed."""
-        self._engines = self._engines or engines_of(self._client)
-        return Answer(self._portal, self._engines.serve(ask))
+        with self._making:
+            self._engines = engines = self._engines or engines_of(self._client)
+        return Answer(self._portal, engines.serve(ask))
 
     def forsake(self, conversation_id: str) -> None:
         """Waits until the conversation's turns of which nobody has hold are taken back."""
@@ -108,7 +111,8 @@ class Chats:
 
     def close(self) -> None:
         """Closes what was opened."""
-        engines, self._engines = self._engines, None
+        with self._making:
+            engines, self._engines = self._engines, None
         if engines is not None:
             self._portal.run(engines.close())
             self._portal.run(self._client.close())

@@ -11,7 +11,7 @@ with Client(registry="registry:7440", router="router:7441") as client:
 
 import logging
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
@@ -106,7 +106,7 @@ class Client:
             IdTaken: *request_id* was used for another conversation or model.
         """
         request = requests.route(model, conversation_id, prompt_tokens, exclude, request_id)
-        return convert.turn(_persist(self._router, self._router.stub.Route, request, timeout))
+        return convert.turn(_persist(self._router, lambda: self._router.stub.Route, request, timeout))
 
     def resolve(
         self, ticket: str, engine: types.EngineRef, *, wait: float = 0.0, timeout: float = TIMEOUT
@@ -119,7 +119,7 @@ class Client:
             IncarnationMismatch: It names another engine.
         """
         request = requests.resolve(ticket, engine, wait)
-        answer = _persist(self._router, self._router.stub.ResolveTicket, request, wait + timeout)
+        answer = _persist(self._router, lambda: self._router.stub.ResolveTicket, request, wait + timeout)
         return convert.resolved_ticket(answer)
 
     def complete(
@@ -127,12 +127,12 @@ class Client:
     ) -> types.PrefillReport | None:
         """Tells that a turn was answered, and why decode stopped; gives what its prompt cost, where known."""
         request = requests.complete(ticket, stop_reason)
-        answer = _persist(self._router, self._router.stub.CompleteTicket, request, timeout)
+        answer = _persist(self._router, lambda: self._router.stub.CompleteTicket, request, timeout)
         return convert.report(answer.report) if answer.HasField("report") else None
 
     def cancel(self, ticket: str, *, leg: types.Leg | None = None, timeout: float = TIMEOUT) -> None:
         """Tells that a turn will not be answered; with `Leg.PREFILL`, that decode goes on alone."""
-        _persist(self._router, self._router.stub.CancelTicket, requests.cancel(ticket, leg), timeout)
+        _persist(self._router, lambda: self._router.stub.CancelTicket, requests.cancel(ticket, leg), timeout)
 
     def get_ticket(self, ticket_id: str, *, timeout: float = TIMEOUT) -> types.Ticket:
         """Reads what the router knows of a ticket.
@@ -141,7 +141,7 @@ class Client:
             TicketNotFound: It is another router's, too old, or another tenant's.
         """
         request = router_pb2.GetTicketRequest(ticket_id=text("ticket_id", ticket_id))
-        return convert.ticket(_persist(self._router, self._router.stub.GetTicket, request, timeout).ticket)
+        return convert.ticket(_persist(self._router, lambda: self._router.stub.GetTicket, request, timeout).ticket)
 
     def list_tickets(
         self, *, conversation_id: str = "", limit: int = 100, timeout: float = TIMEOUT
@@ -149,7 +149,7 @@ class Client:
         """Lists up to *limit* (at most 1,000) recent tickets of this router, newest first."""
         named = arguments.conversation(conversation_id, optional=True)
         request = router_pb2.ListTicketsRequest(conversation_id=named, page_size=limit)
-        answer = _persist(self._router, self._router.stub.ListTickets, request, timeout)
+        answer = _persist(self._router, lambda: self._router.stub.ListTickets, request, timeout)
         return [convert.ticket(ticket) for ticket in answer.tickets]
 
     def renew(
@@ -171,7 +171,7 @@ class Client:
         """
         renewals: list[types.Renewal] = []
         for request in requests.renew(conversation_ids, lease_ids, ttl):
-            answer = _persist(self._registry, self._registry.stub.RenewLeases, request, timeout)
+            answer = _persist(self._registry, lambda: self._registry.stub.RenewLeases, request, timeout)
             renewals += convert.renewals(request, answer)
         for conversation_id in requests.not_found(conversation_ids, renewals):
             self._keeper.doubt(conversation_id)
@@ -181,7 +181,7 @@ class Client:
         """Ends a conversation: its KV is freed. Gives how many leases were live."""
         request = registry_pb2.EndConversationRequest(conversation_id=arguments.conversation(conversation_id))
         try:
-            return _persist(self._registry, self._registry.stub.EndConversation, request, timeout).leases
+            return _persist(self._registry, lambda: self._registry.stub.EndConversation, request, timeout).leases
         finally:  # an error may come of a call that was carried out
             self._keeper.doubt(conversation_id)
 
@@ -192,7 +192,7 @@ class Client:
             EngineNotFound: it has no session.
         """
         request = registry_pb2.DrainEngineRequest(engine_id=text("engine_id", engine_id), undo=undo)
-        _persist(self._registry, self._registry.stub.DrainEngine, request, timeout)
+        _persist(self._registry, lambda: self._registry.stub.DrainEngine, request, timeout)
 
     def revoke(self, engine_id: str, *, timeout: float = TIMEOUT) -> int:
         """Revokes all leases of an engine, before it sleeps or stops; operators only. Gives how many were live.
@@ -201,7 +201,7 @@ class Client:
         """
         request = registry_pb2.RevokeLeasesRequest(engine_id=text("engine_id", engine_id))
         try:
-            return _persist(self._registry, self._registry.stub.RevokeLeases, request, timeout).leases
+            return _persist(self._registry, lambda: self._registry.stub.RevokeLeases, request, timeout).leases
         finally:
             self._keeper.doubt()
 
@@ -212,7 +212,7 @@ class Client:
             LeaseNotFound: It is unknown, gone, or another tenant's.
         """
         request = registry_pb2.GetLeaseRequest(lease_id=text("lease_id", lease_id))
-        return convert.lease(_persist(self._registry, self._registry.stub.GetLease, request, timeout).lease)
+        return convert.lease(_persist(self._registry, lambda: self._registry.stub.GetLease, request, timeout).lease)
 
     def list_leases(
         self,
@@ -227,7 +227,7 @@ class Client:
         request = requests.list_leases(conversation_id, engine_id, kind, state)
         leases: list[types.Lease] = []
         while True:
-            page = _persist(self._registry, self._registry.stub.ListLeases, request, timeout)
+            page = _persist(self._registry, lambda: self._registry.stub.ListLeases, request, timeout)
             leases += map(convert.lease, page.leases)
             if not page.next_page_token:
                 return leases
@@ -259,7 +259,7 @@ class Client:
     ) -> list[types.Engine]:
         """Lists engines by id; with *include_lost*, also those whose heartbeats are overdue."""
         request = registry_pb2.ListEnginesRequest(model=model, include_lost=include_lost)
-        answer = _persist(self._registry, self._registry.stub.ListEngines, request, timeout)
+        answer = _persist(self._registry, lambda: self._registry.stub.ListEngines, request, timeout)
         return [convert.engine(status) for status in answer.engines]
 
     def conversation(self, conversation_id: str, *, ttl: float = HOLD_TTL, end_on_exit: bool = False) -> Block[Answer]:
@@ -314,13 +314,16 @@ class Client:
 
 
 def _persist(
-    caller: Caller[Any], rpc: "grpc.UnaryUnaryMultiCallable[RequestT, ResponseT]", request: RequestT, timeout: float
+    caller: Caller[Any],
+    rpc: Callable[[], "grpc.UnaryUnaryMultiCallable[RequestT, ResponseT]"],
+    request: RequestT,
+    timeout: float,
 ) -> ResponseT:
-    """Calls until there is an answer, a refusal, or no time left."""
+    """Calls what *rpc* gives, each time anew, until there is an answer, a refusal, or no time left."""
     attempts = Attempts(timeout)
     while True:
         try:
-            return caller.call(rpc, request, timeout=attempts.left())
+            return caller.call(rpc(), request, timeout=attempts.left())
         except Unavailable as error:
             pause = attempts.pause(error)
             if pause is None:

@@ -13,12 +13,27 @@ from kvlease.connector.complaint import Complaint
 from kvlease.connector.owner import Owner
 from kvlease.connector.session import Session, seconds
 from kvlease.v1.lease_pb2 import ConversationKey, EngineRef, LeaseKind, PrefillReport
-from kvlease.v1.registry_pb2 import EndTurnRequest, GrantLeaseRequest, ReleaseLeaseRequest, TurnOutcome
+from kvlease.v1.registry_pb2 import (
+    EndTurnRequest,
+    GrantLeaseRequest,
+    ReleaseLeaseRequest,
+    ReleaseStatus,
+    TurnOutcome,
+)
 from kvlease.v1.router_pb2 import CancelTicketRequest, Leg, PublishPrefillRequest
 
 log = structlog.get_logger()
 
 RETRY = 0.1  # seconds
+REFUSALS = (
+    errors.BudgetExhausted,
+    errors.IdTaken,
+    errors.IncarnationMismatch,
+    errors.Malformed,
+    errors.TenantLimit,
+    errors.TurnOver,
+)
+"""Said by a registry that has not granted the lease and never will. Of any other error nobody knows what it hides."""
 FORGO_RETRY, FORGO_WITHIN = 0.5, 120.0  # seconds
 
 
@@ -70,12 +85,19 @@ class Granter:
                 self._let_go(lease_id, "TURN_OVER")
             except errors.KvleaseError as error:
                 self._refused(error.reason, lease_id=lease_id, blocks=request.handle.block_count, error=_told(error))
-                self._let_go(lease_id, error.reason)
+                if not isinstance(error, REFUSALS):
+                    await self._take_back(lease_id)
+                self._let_go(lease_id, error.reason or type(error).__name__)
             else:
                 if self._owner.granted(lease_id, generation, remaining, self._clock()):
                     return True
                 await self._release(lease_id)
         return False
+
+    async def _take_back(self, lease_id: str) -> None:
+        """Returns once the registry has no such lease, nor takes it later: only then may its blocks go."""
+        while self._owner.holds(lease_id) and not await self._release(lease_id):
+            await asyncio.sleep(RETRY)
 
     async def publish(self, ticket: str, lease_id: str, report: PrefillReport) -> None:
         """Tells the router how prefill went: for those who ask it; decode finds the lease at the registry."""
@@ -118,10 +140,15 @@ class Granter:
             raise errors.Unavailable("the lease is of a session that is over, and was not announced in the next one")
         return seconds(answer.remaining), answer.generation
 
-    async def _release(self, lease_id: str) -> None:
-        if (credential := self._session.credential) is not None:
-            with contextlib.suppress(errors.KvleaseError):  # it expires, or is ordered free and reported freed
-                await self._registry.release_lease(ReleaseLeaseRequest(credential=credential, lease_id=lease_id))
+    async def _release(self, lease_id: str) -> bool:
+        """Gives a lease back; false if that was not heard, or it is still read, so that an order to free it follows."""
+        if (credential := self._session.credential) is None:
+            return False
+        try:
+            answer = await self._registry.release_lease(ReleaseLeaseRequest(credential=credential, lease_id=lease_id))
+        except errors.KvleaseError:
+            return False
+        return answer.status == ReleaseStatus.RELEASE_STATUS_RELEASED
 
 
 def _told(error: errors.KvleaseError) -> str:

@@ -145,7 +145,7 @@ class Reader:
                 await self._prove(turn)  # whoever gave prefill up may reach the router only, or not even that
                 continue
             claim = Claim(request.claim_id, response.lease, sent + seconds(response.ttl))
-            self._renewals[claim.claim_id] = asyncio.create_task(self._renew(claim, seconds(response.ttl)))
+            self._renewals[claim.claim_id] = asyncio.create_task(self._renew(claim))
             return claim, chain
 
     async def _claim_once(self, request: ClaimLeaseRequest) -> ClaimLeaseResponse:
@@ -171,20 +171,23 @@ class Reader:
             log.warning("handle not readable", lease_id=claim.lease.lease_id, why=str(error))
             return Answer(miss="BODY_UNREADABLE")
 
-    async def _renew(self, claim: Claim, ttl: float) -> None:
+    async def _renew(self, claim: Claim) -> None:
         """Renews until finished; a claim that cannot be renewed is good until its end all the same."""
+        left = claim.end - self._clock()  # of a claim that waited, less than it got: that counts from the asking
         while True:
-            await asyncio.sleep(max(MIN_RENEWAL, ttl / 3))
+            pause = max(MIN_RENEWAL, left / 3)
+            await asyncio.sleep(pause)
             if (credential := self._session.credential) is None:
                 continue
             sent = self._clock()
             try:
                 answer = await self._registry.renew_claim(
-                    RenewClaimRequest(credential=credential, claim_id=claim.claim_id), timeout=ttl / 3
+                    RenewClaimRequest(credential=credential, claim_id=claim.claim_id), timeout=pause
                 )
             except (errors.Unavailable, errors.DeadlineExceeded):
                 continue
             except errors.KvleaseError as error:
                 log.info("claim lost", lease_id=claim.lease.lease_id, reason=error.reason)
                 return
-            claim.extend(sent, seconds(answer.ttl))
+            left = seconds(answer.ttl)
+            claim.extend(sent, left)

@@ -15,7 +15,6 @@ from kvlease.client.errors import (
     NoEngine,
     RegistryUnreachable,
     ResourceExhausted,
-    Unauthenticated,
 )
 from kvlease.gateway.budget import Budget
 from kvlease.gateway.directory import Directory, EngineKey
@@ -23,9 +22,9 @@ from kvlease.gateway.errors import ApiError, model_not_found, unavailable
 from kvlease.gateway.prompt import Prompt
 from kvlease.v1 import lease_pb2, router_pb2
 
+# Said of the client's request; what is wrong with the gateway itself, such as its credentials, is no client's fault.
 _REFUSALS: dict[type[KvleaseError], HTTPStatus] = {
     InvalidArgument: HTTPStatus.BAD_REQUEST,
-    Unauthenticated: HTTPStatus.UNAUTHORIZED,
     ResourceExhausted: HTTPStatus.TOO_MANY_REQUESTS,
 }
 

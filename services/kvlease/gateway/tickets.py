@@ -11,7 +11,7 @@ from kvlease.gateway.background import Background
 from kvlease.gateway.budget import Budget
 from kvlease.v1 import lease_pb2, router_pb2
 
-_CANCEL_TIMEOUT = 2.0
+_TIMEOUT = 2.0  # seconds, where nobody waits
 _CANCEL_TRIES, _CANCEL_PAUSE = 240, 0.5  # seconds between two: for as long as any router outage is waited for
 
 log = structlog.get_logger()
@@ -48,17 +48,33 @@ class Tickets:
     async def complete(
         self, ticket: str, stop_reason: lease_pb2.StopReason.ValueType, *, tenant: str, budget: Budget
     ) -> lease_pb2.PrefillReport | None:
-        """Ends an answered turn; returns what is known of its prefill, None also if the router keeps silent."""
-        if not ticket or not self._breaker.allows():
+        """Ends an answered turn; returns what is known of its prefill, None also if the router keeps silent.
+
+        One that the router did not answer within what is left of the budget is told again, and not waited for.
+        """
+        if not ticket:
             return None
         request = router_pb2.CompleteTicketRequest(ticket=ticket, stop_reason=stop_reason)
+        if not self._breaker.tripped:
+            try:
+                with budget.spend() as left:
+                    response = await self._router.complete_ticket(request, timeout=left, tenant=tenant)
+            except (Unavailable, DeadlineExceeded) as error:
+                log.info("ticket not completed in time", error=str(error))
+            except KvleaseError as error:
+                log.warning("ticket not completed", error=str(error))
+                return None
+            else:
+                return response.report if response.HasField("report") else None
+        self._background.start(self._complete(request, tenant))
+        return None
+
+    async def _complete(self, request: router_pb2.CompleteTicketRequest, tenant: str) -> None:
+        """Completes once more: else a lease would not know why its turn stopped, nor claims that its grant is due."""
         try:
-            with budget.spend() as left:
-                response = await self._router.complete_ticket(request, timeout=left, tenant=tenant)
+            await self._router.complete_ticket(request, timeout=_TIMEOUT, tenant=tenant)
         except KvleaseError as error:
             log.warning("ticket not completed", error=str(error))
-            return None
-        return response.report if response.HasField("report") else None
 
     def cancel(self, ticket: str, leg: router_pb2.Leg.ValueType, *, tenant: str) -> None:
         """Ends a turn that will not be answered, or one leg of it; does not wait."""
@@ -69,7 +85,7 @@ class Tickets:
         """Cancels; a failed prefill is told again until it is heard, since decode waits for it."""
         for _ in range(_CANCEL_TRIES if request.leg == router_pb2.LEG_PREFILL else 1):
             try:
-                await self._router.cancel_ticket(request, timeout=_CANCEL_TIMEOUT, tenant=tenant)
+                await self._router.cancel_ticket(request, timeout=_TIMEOUT, tenant=tenant)
             except (Unavailable, DeadlineExceeded) as error:
                 log.warning("ticket not cancelled", error=str(error))
                 await asyncio.sleep(_CANCEL_PAUSE)

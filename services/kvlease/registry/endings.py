@@ -44,11 +44,16 @@ def revoke(ledger: Ledger, selection: Selection) -> int:
 
 
 def _release(ledger: Ledger, session: Session, lease_id: str) -> bool:
-    """Takes a lease back. The order to free it stands until the owner confirms: this call's answer may be lost."""
+    """Takes a lease back, also one whose grant is still to come. The order to free it stands until the owner confirms.
+
+    For this call's answer may be lost.
+    """
     lease = ledger.leases.get(lease_id)
-    if lease is None and ledger.quiet and lease_id not in ledger.gone:
-        _order_later(ledger, session, lease_id)
-        return False
+    if lease is None and lease_id not in ledger.gone:
+        if ledger.quiet:
+            _order_later(ledger, session, lease_id)
+            return False
+        ledger.bury(lease_id, session.engine.ref)
     if lease is None or lease.owner.engine.ref != session.engine.ref:
         return True
     life.adopt(ledger, lease, session)

@@ -123,9 +123,9 @@ def _room(ledger: Ledger, session: Session, terms: Terms) -> Room:
     others = [x for x in branches if x not in superseded] if len(superseded) < len(branches) else ()
     pruned = _too_many(ledger, others)
     revoked = _over_budget(ledger, session, terms.handle.block_count, [*superseded, *pruned])
-    going = len(superseded) + len(pruned) + len(revoked)
-    limit = ledger.rules.tenant_leases
-    roll = ledger.tenants.get(terms.conversation.tenant)
+    tenant, limit = terms.conversation.tenant, ledger.rules.tenant_leases
+    going = len(superseded) + len(pruned) + sum(x.tenant == tenant for x in revoked)
+    roll = ledger.tenants.get(tenant)
     if limit and roll and roll.live - going >= limit:
         raise TenantLimit(limit=limit, retry_after=ledger.rules.timing.heartbeat)
     return Room(superseded, pruned, revoked)

@@ -94,12 +94,13 @@ class Batch(Generic[K, V]):
     async def _settle(self, wanted: Sequence[tuple[K, float, asyncio.Future[V]]]) -> None:
         try:
             answers = await self._ask([key for key, _, _ in wanted], max(wait for _, wait, _ in wanted))
+            settled = list(zip(wanted, answers, strict=True))
         except Exception as error:  # noqa: BLE001 - whatever it is, those who asked are told
             for _, _, answer in wanted:
                 if not answer.done():
                     answer.set_exception(error)
             return
-        for (_, _, answer), told in zip(wanted, answers, strict=True):
+        for (_, _, answer), told in settled:
             if not answer.done():
                 answer.set_result(told)
 

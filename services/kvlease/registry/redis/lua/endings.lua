@@ -8,9 +8,12 @@ end
 
 local function release(session, lease_id)
   local lease = get(leases, lease_id)
-  if not lease and ledger.quiet() and not get(gone, lease_id) then
-    order_later(session, lease_id)
-    return false
+  if not lease and not get(gone, lease_id) then
+    if ledger.quiet() then
+      order_later(session, lease_id)
+      return false
+    end
+    ledger.bury(lease_id, session)
   end
   if not lease or not same_engine(lease, session) then return true end
   life.adopt(lease, session)

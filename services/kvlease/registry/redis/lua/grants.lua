@@ -96,8 +96,11 @@ local function room_for(session, terms)
   for _, lease in ipairs(superseded) do going[lease.id] = lease end
   for _, lease in ipairs(pruned) do going[lease.id] = lease end
   local revoked = over_budget(session, terms.blocks, going)
-  local tenant = get(tenants, terms.tenant)
-  local left = tenant and tenant.live - #superseded - #pruned - #revoked
+  local tenant, own = get(tenants, terms.tenant), 0
+  for _, lease in ipairs(revoked) do
+    if lease.tenant == terms.tenant then own = own + 1 end
+  end
+  local left = tenant and tenant.live - #superseded - #pruned - own
   if rules.tenant_leases > 0 and tenant and left >= rules.tenant_leases then
     refuse('TenantLimit', rules.tenant_leases, rules.heartbeat)
   end
