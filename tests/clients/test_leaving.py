@@ -3,11 +3,13 @@
 import asyncio
 import gc
 import threading
+import time
 from collections.abc import AsyncIterator
 
 import pytest
 
-from kvlease.client import aio, sync
+from kvlease.client import aio, chat, chat_sync, sync
+from kvlease.client.conversation import engines_of
 from kvlease.client.errors import ClientClosed
 from kvlease.client.testing import FakeRegistry, FakeRouter
 from kvlease.client.types import TicketState
@@ -222,3 +224,29 @@ def test_a_closed_client_answers_nothing_and_starts_nothing(registry: FakeRegist
         answer.close()
 
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("kvlease-")]
+
+
+def test_threads_that_begin_at_once_share_what_is_opened(
+    registry: FakeRegistry, router: FakeRouter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[chat.Engines] = []
+
+    def slowly(of: aio.Client) -> chat.Engines:
+        time.sleep(0.05)
+        made.append(engines_of(of))
+        return made[-1]
+
+    monkeypatch.setattr(chat_sync, "engines_of", slowly)
+    with sync.Client(registry=registry.address, router=router.address) as client:
+
+        def begin() -> None:
+            with client.conversation("c") as conversation:
+                conversation.chat(MESSAGES, model="model").close()
+
+        threads = [threading.Thread(target=begin) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert len(made) == 1

@@ -1,3 +1,5 @@
+import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -224,6 +226,26 @@ def test_a_closed_client_says_so(registry: FakeRegistry) -> None:
 
     with pytest.raises(ClientClosed):
         client.list_engines()
+
+
+def test_a_call_that_is_repeated_when_the_client_is_closed_ends(client: Client, registry: FakeRegistry) -> None:
+    client.list_engines()
+    registry.stop()
+    raised: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            client.list_engines(timeout=30.0)
+        except Exception as error:  # noqa: BLE001 - any is looked at
+            raised.append(error)
+
+    calling = threading.Thread(target=call)
+    calling.start()
+    time.sleep(0.2)
+    client.close()
+    calling.join(10.0)
+
+    assert [type(error) for error in raised] == [ClientClosed]
 
 
 def test_a_watch_ends_when_the_client_is_closed(client: Client) -> None:

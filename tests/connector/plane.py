@@ -30,19 +30,22 @@ class Registry(FakeServer):
         self.orders: dict[str, Order] = {}
         self.claimable: dict[str, Lease] = {}  # by conversation id, or ticket id of a prefill
         self._lost: Counter[str] = Counter()
-        self._refusals: dict[str, errors.KvleaseError] = {}
+        self._loss: dict[str, errors.KvleaseError] = {}
+        self._refusals: dict[str, errors.KvleaseError | None] = {}
+        self.reading = False  # whether leases are claimed when they are released
         self._sessions = 0
         self._number = 0
         self._published = threading.Condition(self._lock)
 
     # -- what the test does ------------------------------------------------------------------------------------------
 
-    def lose_answers(self, method: str, count: int = 1) -> None:
-        """Carries out the next calls of *method*, and loses their answers."""
+    def lose_answers(self, method: str, count: int = 1, by: errors.KvleaseError | None = None) -> None:
+        """Carries out the next calls of *method*, and loses their answers; the caller hears *by*."""
         self._lost[method] += count
+        self._loss[method] = by or errors.Unavailable("the answer was lost")
 
-    def refuse(self, method: str, error: errors.KvleaseError) -> None:
-        """Answers *method* with *error* from now on."""
+    def refuse(self, method: str, error: errors.KvleaseError | None) -> None:
+        """Answers *method* with *error* from now on, or no longer."""
         self._refusals[method] = error
 
     def forget(self, *, boot: str) -> None:
@@ -71,12 +74,12 @@ class Registry(FakeServer):
 
     def _losing(self, name: str) -> Any:
         def serve(request: Any, _: str) -> Any:
-            if name in self._refusals:
-                raise self._refusals[name]
+            if error := self._refusals.get(name):
+                raise error
             answer = getattr(self, f"_{name}")(request)
             if self._lost[name]:
                 self._lost[name] -= 1
-                raise errors.Unavailable("the answer was lost")
+                raise self._loss[name]
             return answer
 
         return serve
@@ -128,6 +131,8 @@ class Registry(FakeServer):
 
     def _ReleaseLease(self, request: Any) -> registry_pb2.ReleaseLeaseResponse:  # noqa: N802
         self._check(request.credential)
+        if self.reading:
+            return registry_pb2.ReleaseLeaseResponse(status=ReleaseStatus.RELEASE_STATUS_CLAIMED)
         self.leases.pop(request.lease_id, None)
         return registry_pb2.ReleaseLeaseResponse(status=ReleaseStatus.RELEASE_STATUS_RELEASED)
 

@@ -68,6 +68,39 @@ def test_blocks_of_a_refused_lease_are_let_go_at_once(
     assert list(engine.owner.due(engine.clock())) == ["a"]
 
 
+@pytest.mark.parametrize("error", [errors.Internal("reset"), errors.KvleaseError("odd"), errors.Unauthenticated("who")])
+def test_a_lease_of_which_nobody_knows_whether_it_was_granted_is_taken_back_before_its_blocks_go(
+    link: Link, registry: Registry, error: errors.KvleaseError
+) -> None:
+    engine = link().start()
+    registry.lose_answers("GrantLease", by=error)
+    registry.refuse("ReleaseLease", errors.Unavailable("not now"))
+
+    keep(engine)
+
+    assert registry.wait_for("ReleaseLease", 2)
+    assert engine.owner.holds("a")
+    assert "a" in registry.leases
+    registry.refuse("ReleaseLease", None)
+    engine.until(lambda: engine.owner.waiting)
+    assert list(engine.owner.due(engine.clock())) == ["a"]
+    assert registry.leases == {}
+
+
+def test_a_lease_that_is_read_when_it_is_taken_back_goes_when_that_is_over(link: Link, registry: Registry) -> None:
+    engine = link().start()
+    registry.lose_answers("GrantLease", by=errors.Internal("reset"))
+    registry.reading = True
+
+    keep(engine)
+    assert registry.wait_for("ReleaseLease", 2)
+    assert engine.owner.holds("a")
+
+    registry.order_free("a")
+    engine.until(lambda: engine.owner.waiting)
+    assert list(engine.owner.due(engine.clock())) == ["a"]
+
+
 def test_a_lease_that_cannot_be_granted_now_is_held_and_granted_later(link: Link, registry: Registry) -> None:
     engine = link().start()
     port = registry.port

@@ -339,6 +339,21 @@ def test_a_claim_is_renewed_until_it_is_finished(link: Link, registry: Registry)
     assert len(registry.asked("RenewClaim")) == renewals
 
 
+def test_a_claim_that_waited_long_is_renewed_by_what_is_left_of_it(link: Link, registry: Registry) -> None:
+    registry.claim_ttl = 1200.0
+    registry.publish("c", lease())
+    linked = link().start()
+    registry.freeze()
+    asked = turn(linked)
+    linked.link.ask(asked)
+    assert registry.wait_for("ClaimLease", 1)
+    linked.clock.advance(1199.7)
+
+    registry.thaw()
+
+    assert registry.wait_for("RenewClaim", 1)
+
+
 def test_a_claim_that_cannot_be_renewed_ends_when_it_was_to_end(link: Link, registry: Registry) -> None:
     registry.claim_ttl = 0.3
     registry.publish("c", lease())

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from kvlease.client import errors
+from kvlease.connector import session
 from kvlease.connector.session import ANNOUNCE_BATCH
 from kvlease.v1.registry_pb2 import EngineLoad
 from tests.connector.grants import grant
@@ -43,6 +44,58 @@ def test_an_engine_whose_server_takes_no_connections_yet_is_not_registered(link:
         server.listen()
 
         engine.until(lambda: engine.link.connected)
+
+
+def test_an_engine_whose_server_is_not_reached_from_here_is_registered_in_the_end(
+    link: Link, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "SERVING_WITHIN", 0.3)
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))  # and does not listen
+        link(http_url=f"http://127.0.0.1:{server.getsockname()[1]}").link.start()
+
+        assert registry.wait_for("OpenSession", 1)
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("http://engine:8000", ("engine", 8000)),
+        ("http://engine/v1", ("engine", 80)),
+        ("https://engine.example", ("engine.example", 443)),
+        ("https://[::1]:8443", ("::1", 8443)),
+    ],
+)
+def test_a_server_is_looked_for_where_its_url_says(url: str, place: tuple[str, int]) -> None:
+    assert session.host_and_port(url) == place
+
+
+def test_a_fault_is_no_end_of_the_session(link: Link, registry: Registry) -> None:
+    engine = link().start()
+    load, engine.load = engine.load, "no load"  # type: ignore[assignment]
+    engine.until(lambda: not engine.link.connected)
+
+    engine.load = load
+
+    engine.until(lambda: engine.link.connected)
+    assert len(registry.asked("OpenSession")) > 1
+
+
+def test_blocks_that_were_asked_for_before_an_outage_are_not_asked_for_after_it(link: Link, registry: Registry) -> None:
+    engine = link().start()
+    port = registry.port
+    registry.stop()
+    engine.until(lambda: not engine.link.connected)
+    beats = len(registry.asked("Heartbeat"))
+    engine.link.beat(reclaim_blocks=7)
+
+    registry.forget(boot="boot-2")
+    registry.start(port)
+
+    engine.until(lambda: engine.link.connected)
+    assert registry.wait_for("Heartbeat", beats + 2)
+    opened = [call.method for call in registry.calls].index("OpenSession", 1)
+    assert {call.request.reclaim_blocks for call in registry.calls[opened:] if call.method == "Heartbeat"} == {0}
 
 
 def test_a_registry_that_starts_late_is_found(link: Link, registry: Registry) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from kvlease.client.breaker import TRIP_AFTER, Breaker
 from kvlease.client.errors import (
+    CredentialsWrong,
     DeadlineExceeded,
     Internal,
     InvalidArgument,
@@ -117,7 +118,9 @@ async def test_what_decode_must_serve_alone_is_of_no_conversation() -> None:
     assert planning.router.asked[0].conversation_id == ""
 
 
-@pytest.mark.parametrize("failure", [Unavailable, DeadlineExceeded, Internal, NoEngine, PermissionDenied])
+@pytest.mark.parametrize(
+    "failure", [Unavailable, DeadlineExceeded, Internal, NoEngine, PermissionDenied, CredentialsWrong]
+)
 async def test_without_the_routers_word_a_known_engine_serves(failure: type[KvleaseError]) -> None:
     assert await Planning(failure("x"), known=True).plan() == Plan(endpoint("d"))
 

@@ -300,6 +300,19 @@ class GrantContract:
         await hand.grant("l2", "abcdefgh")
         assert await world.live() == ["l2"]
 
+    async def test_leases_of_others_that_go_for_room_give_a_tenant_no_more_of_its_own(self, make: WorldMaker) -> None:
+        world = make(replace(Rules(), tenant_leases=1))
+        await world.calm()
+        hand = await world.engine(blocks=100)
+        for i in range(3):
+            await hand.grant(f"o{i}", "abcd", blocks=15, conversation=Conversation(f"other {i}", "chat"))
+        await hand.grant("l1", "abcd", blocks=5, conversation=Conversation("t1", "first"))
+
+        with pytest.raises(TenantLimit):
+            await hand.grant("l2", "abcd", blocks=15, conversation=Conversation("t1", "second"))
+
+        assert await hand.orders() == {}
+
     async def test_a_conversation_goes_on_counting_after_its_leases_are_gone(self, world: World) -> None:
         hand = await world.engine()
         await hand.grant("l1", "abcd")

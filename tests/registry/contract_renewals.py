@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kvlease.registry.endings import Selection
-from kvlease.registry.errors import LeaseNotFound
+from kvlease.registry.errors import LeaseNotFound, TurnOver
 from kvlease.registry.lease import Conversation, Reason, State, StopReason
 from kvlease.registry.renewals import Outcome, Renewal, Renewed
 from tests.registry.world import CHAT, World
@@ -134,6 +134,14 @@ class RenewalContract:
         with pytest.raises(LeaseNotFound):
             await world.show("l1")
         assert await hand.release("l1")
+
+    async def test_a_lease_that_was_released_before_its_grant_came_is_not_granted(self, world: World) -> None:
+        hand = await world.engine()
+
+        assert await hand.release("l1")
+
+        with pytest.raises(TurnOver):
+            await hand.grant("l1", "abcd")
 
     async def test_a_release_whose_answer_was_lost_is_answered_by_orders(self, world: World) -> None:
         hand = await world.engine()

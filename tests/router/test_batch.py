@@ -176,3 +176,16 @@ async def test_enough_do_not_wait_for_more() -> None:
     await asyncio.gather(*tasks)
 
     assert oracle.calls[-1] == enough
+
+
+async def test_an_answer_to_fewer_questions_than_were_asked_fails_these_and_no_later_ones() -> None:
+    answers = [[], ["B"]]
+
+    async def ask(_keys: Sequence[str], _wait: float) -> Sequence[str]:
+        return answers.pop(0)
+
+    batch = Batch(ask, most=10, at_a_time=1, late=LATE, gather=0.0)
+
+    with pytest.raises(ValueError, match="zip"):
+        await batch.get("a", 1.0)
+    assert await batch.get("b", 1.0) == "B"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kvlease.rpc.limits import NONE, Limits, Meter, OverLimit
+from kvlease.rpc.limits import Limits, Meter, OverLimit
 from tests.support.clock import FakeClock
 
 
@@ -12,7 +12,7 @@ def clock() -> FakeClock:
 
 
 def meter(clock: FakeClock, **limits: float) -> Meter:
-    return Meter(lambda tenant: Limits(**limits) if tenant == "a" else NONE, clock)  # type: ignore[arg-type]
+    return Meter(lambda tenant: Limits(**limits) if tenant == "a" else Limits(), clock)  # type: ignore[arg-type]
 
 
 def passed(meter: Meter, requests: int, tenant: str = "a") -> int:

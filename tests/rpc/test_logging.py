@@ -49,3 +49,15 @@ def test_a_traceback_is_a_field_of_its_line() -> None:
     structlog.get_logger().error("call failed", exc_info=ValueError("why"))
 
     assert "ValueError: why" in json.loads(out.getvalue())["exception"]
+
+
+def test_a_traceback_shows_nothing_that_variables_hold() -> None:
+    out, token = io.StringIO(), "kvk_" + "secret"
+    configure(LogFormat.HUMAN, stream=out)
+    try:
+        int(token[:0])
+    except ValueError:
+        structlog.get_logger().exception("call failed")
+
+    assert "invalid literal" in out.getvalue()
+    assert token not in out.getvalue()

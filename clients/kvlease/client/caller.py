@@ -25,7 +25,7 @@ _TURNED_DOWN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNAUTHENTICATED)
 
 
 class _Shower:
-    """What a client shows of itself, kept fresh: once a server has turned it down it shows newer files, if there are any."""
+    """What a client shows of itself. Once a server has turned it down it shows newer files, if there are any."""
 
     def __init__(self, address: str, server: str, security: Security) -> None:
         self.address = address
@@ -39,7 +39,7 @@ class _Shower:
         """Reads what is to be shown."""
         try:
             shown = self._security.read()
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise Unavailable(f"cannot show {self.address} who is calling: {error}") from error
         self._stamp, self._credential = shown.stamp, shown.metadata
         return shown

@@ -8,6 +8,7 @@ from kvlease.v1 import lease_pb2, registry_pb2, router_pb2
 
 
 def seconds(duration: Duration) -> float:
+    """Gives a length of time in seconds."""
     return duration.seconds + duration.nanos * 1e-9
 
 

@@ -14,6 +14,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from kvlease.client.caller import AsyncCaller
 from kvlease.client.channel import WATCH_TIMEOUT
+from kvlease.client.convert import seconds
 from kvlease.client.security import PLAIN, Security
 from kvlease.v1 import registry_pb2 as registry
 from kvlease.v1 import router_pb2 as router
@@ -36,7 +37,7 @@ class Waiting(Protocol):
 
 def _patience(request: Waiting) -> float:
     """Seconds to give a call whose server may wait."""
-    return request.wait.seconds + request.wait.nanos * 1e-9 + TIMEOUT
+    return seconds(request.wait) + TIMEOUT
 
 
 class EngineRegistryClient(AsyncCaller["RegistryServiceAsyncStub"]):

@@ -76,19 +76,26 @@ class Security:
         return (("grpc.ssl_target_name_override", self.server_name),) if self.server_name else ()
 
     def check(self) -> None:
-        """Raises OSError for a file that cannot be read. Does nothing of gRPC's, which must not start before a fork."""
+        """Raises as `read`. Does nothing of gRPC's, which must not start before a fork."""
         for file in self._files:
             file.read_bytes()
+        self._bearer()
 
     def read(self) -> Shown:
-        """Reads the files. Raises OSError for one that cannot be read."""
+        """Reads the files. Raises OSError for one that cannot be read, ValueError for a token that none can be."""
         stamp = self.stamp()
-        token = self.token_file.read_text().strip() if self.token_file else self.token
+        token = self._bearer()
         metadata: Metadata = (("authorization", f"Bearer {token}"),) if token else ()
         if self.ca is None:
             return Shown(None, metadata, stamp)
         key, cert = (file.read_bytes() if file else None for file in (self.key, self.cert))
         return Shown(grpc.ssl_channel_credentials(self.ca.read_bytes(), key, cert), metadata, stamp)
+
+    def _bearer(self) -> str:
+        token = (self.token_file.read_text() if self.token_file else self.token).strip()
+        if not (token.isascii() and token.isprintable()):
+            raise ValueError("the bearer token has characters that no header can carry")
+        return token
 
     def stamp(self) -> Stamp:
         """Tells the files' present state; one that is missing has none."""

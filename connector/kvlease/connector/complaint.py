@@ -1,5 +1,6 @@
-"""Says at once what goes wrong, then how often it went on: a warning each time would fill the log."""
+"""What is said of what goes wrong: at once, then how often it went on, for a warning each time would fill the log."""
 
+import traceback
 from typing import Any
 
 import structlog
@@ -29,3 +30,12 @@ class Complaint:
         self._next[reason] = now + EVERY
         more = self._silent.pop(reason, 0)
         log.warning(self._event, reason=reason, **facts, **({"times_before": more} if more else {}))
+
+
+def fault(event: str, error: BaseException, **facts: Any) -> None:
+    """Logs a fault of our own, with its traceback alone.
+
+    Nobody sets structlog up in vLLM's process, and by default it shows what local variables hold, tokens and prompts
+    among them, where rich is installed.
+    """
+    log.error(event, exception="".join(traceback.format_exception(error)), **facts)

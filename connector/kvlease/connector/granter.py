@@ -7,11 +7,12 @@ from collections.abc import Callable
 import structlog
 
 from kvlease.client import errors
+from kvlease.client.convert import seconds
 from kvlease.client.engine import EngineRegistryClient, EngineRouterClient
 from kvlease.connector.clock import Clock
-from kvlease.connector.complaint import Complaint
+from kvlease.connector.complaint import Complaint, fault
 from kvlease.connector.owner import Owner
-from kvlease.connector.session import Session, seconds
+from kvlease.connector.session import Session
 from kvlease.v1.lease_pb2 import ConversationKey, EngineRef, LeaseKind, PrefillReport
 from kvlease.v1.registry_pb2 import (
     EndTurnRequest,
@@ -72,8 +73,8 @@ class Granter:
         lease_id = request.lease_id
         try:
             fill(request)
-        except Exception:  # whatever it is, the blocks must not stay for ever
-            log.exception("lease not asked for", lease_id=lease_id)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the blocks must not stay for ever
+            fault("lease not asked for", error, lease_id=lease_id)
             self._let_go(lease_id, "NOT_ASKED_FOR")
         while self._owner.holds(lease_id):
             try:
@@ -84,10 +85,11 @@ class Granter:
                 log.info("lease of a turn that is over", lease_id=lease_id)
                 self._let_go(lease_id, "TURN_OVER")
             except errors.KvleaseError as error:
-                self._refused(error.reason, lease_id=lease_id, blocks=request.handle.block_count, error=_told(error))
+                why = error.reason or type(error).__name__
+                self._refused(why, lease_id=lease_id, blocks=request.handle.block_count, error=_told(error))
                 if not isinstance(error, REFUSALS):
                     await self._take_back(lease_id)
-                self._let_go(lease_id, error.reason or type(error).__name__)
+                self._let_go(lease_id, why)
             else:
                 if self._owner.granted(lease_id, generation, remaining, self._clock()):
                     return True
@@ -96,7 +98,9 @@ class Granter:
 
     async def _take_back(self, lease_id: str) -> None:
         """Returns once the registry has no such lease, nor takes it later: only then may its blocks go."""
-        while self._owner.holds(lease_id) and not await self._release(lease_id):
+        while self._owner.holds(lease_id):
+            if await self._release(lease_id):
+                return
             await asyncio.sleep(RETRY)
 
     async def publish(self, ticket: str, lease_id: str, report: PrefillReport) -> None:

@@ -17,6 +17,7 @@ from kvlease.client.trace import carrying
 from kvlease.connector.body import Codec
 from kvlease.connector.claim import Claim
 from kvlease.connector.clock import Clock
+from kvlease.connector.complaint import fault
 from kvlease.connector.granter import Granter
 from kvlease.connector.loop_thread import LoopThread
 from kvlease.connector.owner import Owner
@@ -135,7 +136,7 @@ class Link:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("link task failed", exc_info=error)
+            fault("link task failed", error)
 
     async def _close(self, wait: float) -> None:
         self._cancel()

@@ -6,14 +6,15 @@ An owner frees the blocks of a lease only
 - when the registry answered that it was released, or never granted,
 - when no heartbeat answer has come for `hold`, counted from the *receipt* of the last one: no claim lasts that long.
 
-A grant whose answer was lost counts as granted. Two threads use it (vLLM's scheduler and the link), so every method
-takes the lock, briefly.
+A grant whose answer was lost counts as granted. Two threads use it (vLLM's scheduler and the link), so whatever changes
+anything takes the lock, briefly; what each step asks does not, and may be a moment old.
 """
 
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from kvlease.client.convert import seconds
 from kvlease.v1.lease_pb2 import Lease, LeaseKind, RetireReason
 from kvlease.v1.registry_pb2 import GrantLeaseRequest, Order
 
@@ -134,7 +135,7 @@ class Owner:
                         self._to_free[order.lease_id] = _name(order.free.reason)
                         self._ordered = now if self._ordered is None else self._ordered
                 elif held is not None:
-                    held.expires = now + order.remaining.seconds + order.remaining.nanos * 1e-9
+                    held.expires = now + seconds(order.remaining)
 
     def report(self) -> tuple[int, list[str]]:
         """Returns what a heartbeat tells: the highest answer number received, and the leases that were freed."""

@@ -8,12 +8,14 @@ from collections.abc import Callable
 import structlog
 
 from kvlease.client import errors
+from kvlease.client.convert import seconds
 from kvlease.client.engine import EngineRegistryClient, EngineRouterClient
 from kvlease.connector.body import BadBodyError, Codec
 from kvlease.connector.claim import Claim
 from kvlease.connector.clock import Clock
+from kvlease.connector.complaint import fault
 from kvlease.connector.prefix import STRIDE, Chain
-from kvlease.connector.session import Session, seconds
+from kvlease.connector.session import Session
 from kvlease.connector.turn import Answer, Source, Turn
 from kvlease.v1.lease_pb2 import EngineRef
 from kvlease.v1.registry_pb2 import (
@@ -62,8 +64,8 @@ class Reader:
             answer = Answer(miss=error.reason or "UNREACHABLE")
         except TimeoutError:
             answer = Answer(miss="ROUTER_SILENT")
-        except Exception:  # whatever it is, the request must not wait for ever
-            log.exception("nothing claimed", request_id=turn.request_id)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the request must not wait for ever
+            fault("nothing claimed", error, request_id=turn.request_id)
             answer = Answer(miss="FAULT")
         settled = turn.settle(answer)
         if settled:

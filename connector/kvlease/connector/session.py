@@ -11,11 +11,12 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 import structlog
-from google.protobuf.duration_pb2 import Duration
 
 from kvlease.client import errors
+from kvlease.client.convert import seconds
 from kvlease.client.engine import EngineRegistryClient
 from kvlease.connector.clock import Clock
+from kvlease.connector.complaint import fault
 from kvlease.connector.owner import Owner
 from kvlease.v1.registry_pb2 import (
     AnnounceLeasesRequest,
@@ -34,7 +35,8 @@ log = structlog.get_logger()
 
 ANNOUNCE_BATCH = 256
 RETRY_FIRST, RETRY_LAST = 0.1, 2.0  # seconds between attempts to open a session
-SERVING_POLL, SERVING_WITHIN = 0.1, 120.0  # seconds
+SERVING_POLL, SERVING_PATIENCE, SERVING_WITHIN = 0.1, 2.0, 120.0  # seconds: between two looks, of one, of all
+_PORTS = {"http": 80, "https": 443}
 
 
 class Session:
@@ -84,6 +86,9 @@ class Session:
             except errors.KvleaseError as error:
                 if not pause:  # once per outage
                     log.warning("registry unreachable, serving without leases", error=str(error), reason=error.reason)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it must not be the last attempt
+                if not pause:
+                    fault("session failed, serving without leases", error)
             finally:
                 self._lost.set()
             lasted = self._clock() >= since + RETRY_LAST  # else somebody else may use our id, and take it back at once
@@ -123,17 +128,19 @@ class Session:
 
     async def _serving(self) -> None:
         """Waits until the engine's HTTP server accepts connections: whoever is registered gets requests."""
-        url = urlsplit(self._engine.http_url)
-        for _ in range(round(SERVING_WITHIN / SERVING_POLL)):
-            with contextlib.suppress(OSError):
-                _, writer = await asyncio.open_connection(url.hostname, url.port or 80)
-                writer.close()
-                return
-            await asyncio.sleep(SERVING_POLL)
-        log.warning("http url not reachable from here, registered all the same", http_url=self._engine.http_url)
+        place = host_and_port(self._engine.http_url)
+        try:
+            async with asyncio.timeout(SERVING_WITHIN):
+                while True:
+                    if await _accepts(*place):
+                        return
+                    await asyncio.sleep(SERVING_POLL)
+        except TimeoutError:
+            log.warning("http url not reachable from here, registered all the same", http_url=self._engine.http_url)
 
     async def _open(self) -> OpenSessionResponse:
         opened = await self._registry.open_session(OpenSessionRequest(engine=self._engine))
+        self._reclaim_blocks = 0  # asked for before the outage, and asked for again if they are still wanted
         leases = self._owner.opened(seconds(opened.timing.hold), self._clock())
         for start in range(0, len(leases), ANNOUNCE_BATCH):
             batch = leases[start : start + ANNOUNCE_BATCH]
@@ -195,6 +202,18 @@ class Session:
         self._wake_if_silent()
 
 
-def seconds(duration: Duration) -> float:
-    """Returns *duration* in seconds."""
-    return duration.seconds + duration.nanos * 1e-9
+def host_and_port(url: str) -> tuple[str | None, int | None]:
+    """Returns where the server of a URL listens."""
+    parts = urlsplit(url)
+    return parts.hostname, parts.port or _PORTS.get(parts.scheme)
+
+
+async def _accepts(host: str | None, port: int | None) -> bool:
+    """Tells whether somebody accepts connections there; who says nothing for a while does not."""
+    try:
+        async with asyncio.timeout(SERVING_PATIENCE):
+            _, writer = await asyncio.open_connection(host, port)
+    except OSError:
+        return False
+    writer.close()
+    return True

@@ -16,5 +16,5 @@ compared with another; only their rates must be nearly the same.
 
 Layers: values and rules (`lease`, `chain`, `session`, `turn`, `rules`, `value`), the state and its moves (`ledger`),
 one module per group of operations on it, `store` (the seam: one method per RPC) with `memory` behind it, and the gRPC
-side (`convert`, `servicer`, `statuses`), put together in `service`.
+side (`parts`, `requests`, `answers`, `servicer`, `statuses`), put together in `service`.
 """

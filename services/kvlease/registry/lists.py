@@ -90,12 +90,6 @@ def locate(ledger: Ledger, conversations: Sequence[Conversation]) -> list[list[B
     ]
 
 
-def branch(terms: Terms, generation: int) -> Branch:
-    """Shows a lease as a branch."""
-    handle = terms.handle
-    return Branch(handle.engine, handle.chain.tokens, generation)
-
-
 def existing(ledger: Ledger, wanted: Filter) -> Sequence[Lease]:
     """All wanted leases that are not freed, oldest first."""
     return [lease for lease in _candidates(ledger, wanted, 0) if wanted.takes(lease, lease.state)]

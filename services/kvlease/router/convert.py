@@ -2,8 +2,7 @@
 
 from functools import lru_cache
 
-from google.protobuf.duration_pb2 import Duration
-
+from kvlease.client.convert import seconds
 from kvlease.router.engine import Engine, EngineKey, Layout, Load, Role
 from kvlease.router.record import Decision, Prefill, Record, State
 from kvlease.router.registry import Branch
@@ -70,10 +69,10 @@ def caller(field: str, engine: lease_pb2.EngineRef) -> EngineKey:
 
 def wait_of(request: router_pb2.ResolveTicketRequest) -> float:
     """Returns how many seconds to wait. Raises Malformed."""
-    seconds = _seconds(request.wait)
-    if not 0.0 <= seconds <= MAX_WAIT:
+    wait = seconds(request.wait)
+    if not 0.0 <= wait <= MAX_WAIT:
         raise Malformed(Violation("wait", f"must be from 0 to {MAX_WAIT:.0f} s"))
-    return seconds
+    return wait
 
 
 def stop_reason(request: router_pb2.CompleteTicketRequest) -> lease_pb2.StopReason.ValueType:
@@ -119,7 +118,7 @@ def engine_of(status: registry_pb2.EngineStatus) -> Engine | None:
         healthy=status.healthy,
         draining=status.draining,
         load=Load(load.running, load.waiting, load.free_blocks, load.leased_blocks),
-        silent=_seconds(status.silent),
+        silent=seconds(status.silent),
     )
 
 
@@ -169,10 +168,6 @@ def _endpoint_of(key: EngineKey, http_url: str, rank: int, ranks: int) -> router
     """One message for all answers that name the engine."""
     ref = lease_pb2.EngineRef(engine_id=key.engine_id, incarnation=key.incarnation)
     return router_pb2.Endpoint(engine=ref, http_url=http_url, data_parallel_rank=rank, data_parallel_size=ranks)
-
-
-def _seconds(duration: Duration) -> float:
-    return duration.seconds + duration.nanos * 1e-9
 
 
 def _check(*found: Violation | None) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
 
+from kvlease.client.convert import seconds
 from kvlease.router.engine import EngineKey
 from kvlease.router.errors import TicketForged
 from kvlease.rpc.errors import write
@@ -98,7 +99,7 @@ def from_proto(terms: router_pb2.TicketTerms) -> Terms:
         prefill=prefill,
         decode=EngineKey(terms.decode.engine_id, terms.decode.incarnation),
         base_generation=terms.base_generation,
-        lifetime=terms.lifetime.seconds + terms.lifetime.nanos * 1e-9,
+        lifetime=seconds(terms.lifetime),
     )
 
 

@@ -34,9 +34,6 @@ class Limits:
         return max(1.0, self.burst or self.rate or 1.0)
 
 
-NONE = Limits()
-
-
 class OverLimit(Exception):
     """A tenant asks for more than it may."""
 

@@ -30,7 +30,8 @@ def configure(style: LogFormat = LogFormat.AUTO, *, debug: bool = False, stream:
     out = stream or sys.stderr
     human = style is LogFormat.HUMAN or (style is LogFormat.AUTO and out.isatty())
     last: list[Any] = (
-        [structlog.dev.ConsoleRenderer(colors=out.isatty())]
+        # without what local variables hold, tokens and prompts among them, which is what it shows by default
+        [structlog.dev.ConsoleRenderer(colors=out.isatty(), exception_formatter=structlog.dev.plain_traceback)]
         if human
         else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     )

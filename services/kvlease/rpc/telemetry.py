@@ -10,6 +10,7 @@ from typing import Any
 import grpc
 from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_server
 
+from kvlease.client.convert import seconds
 from kvlease.rpc import address as addresses
 from kvlease.rpc.wrapping import Context, Handler, Wrapping
 from kvlease.v1 import lease_pb2
@@ -111,7 +112,7 @@ class PrefillMetrics:
         self.sources["reused"].inc(report.reused_tokens)
         self.sources["local"].inc(report.local_tokens)
         self.sources["computed"].inc(report.computed_tokens)
-        self._waits.observe(report.added_wait.seconds + report.added_wait.nanos * 1e-9)
+        self._waits.observe(seconds(report.added_wait))
         if report.miss_reason not in NO_MISSES:
             self.misses.labels(self._bounded(report.miss_reason)).inc()
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
-from google.protobuf.duration_pb2 import Duration
 
+from kvlease.client.convert import seconds
 from kvlease.gateway.status.history import EVERY, KEEP, Point
 from kvlease.v1 import lease_pb2, registry_pb2
 
@@ -83,7 +83,7 @@ def engine(status: registry_pb2.EngineStatus) -> EngineShown:
         vllm_version=of.vllm_version,
         healthy=status.healthy,
         draining=status.draining,
-        silent=_seconds(status.silent),
+        silent=seconds(status.silent),
         running=load.running,
         waiting=load.waiting,
         leases=status.leases,
@@ -106,15 +106,11 @@ def lease(of: lease_pb2.Lease) -> LeaseShown:
         tokens=of.handle.token_count,
         state=_word(lease_pb2.LeaseState.Name(of.state), "LEASE_STATE_"),
         claims=of.claims,
-        age=_seconds(of.age),
-        idle=_seconds(of.idle),
-        remaining=_seconds(of.remaining),
+        age=seconds(of.age),
+        idle=seconds(of.idle),
+        remaining=seconds(of.remaining),
     )
 
 
 def _word(name: str, prefix: str) -> str:
     return name.removeprefix(prefix).lower()
-
-
-def _seconds(length: Duration) -> float:
-    return float(length.seconds + length.nanos * 1e-9)
