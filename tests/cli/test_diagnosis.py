@@ -8,7 +8,7 @@ import pytest
 from kvlease.cli.diagnosis.finding import Finding, Level
 from kvlease.cli.diagnosis.survey import Fault, Pace, Probe, Service, SideChannel, Survey
 from kvlease.cli.doctor import examine
-from kvlease.client.types import EngineRole, PrefillReport, Ticket
+from kvlease.client.types import Engine, EngineRole, PrefillReport, PrefillState, Ticket
 from kvlease.connector.prefix import DigestKey
 from kvlease.connector.settings import DEFAULT_DIGEST_KEY
 from tests.cli.records import engine
@@ -57,6 +57,7 @@ def test_a_deployment_without_a_fault_has_no_findings_but_good_ones() -> None:
     assert {finding.level for finding in examine(whole)} == {Level.OK}
 
 
+FAILED = replace(TURN, prefill_state=PrefillState.FAILED)
 SILENT = tuple(replace(turn(leased=0, miss_reason="NO_LEASE"), age=4.5 * number) for number in range(6))
 REFUSED = Service("registry", "registry:1", "no credentials", Fault.REFUSED)
 SAYS_SO = Service("router", "router:1", "no router answers at router:1: refused")
@@ -95,6 +96,8 @@ BROKEN = (SERVICES[0], Service("router", "router:1", "refused"), SERVICES[2])
         (survey(routes={"m": "no engine"}), "router", "m is not routed"),
         (survey(models=frozenset()), "gateway", "does not list m"),
         (survey(probes=(Probe("m", error="503"),)), "trial", "503"),
+        (survey(tickets=(FAILED, FAILED, turn())), "prefill", "of the last 3 turns sent to p 2 failed"),
+        (survey(probes=(Probe("m", first=FAILED, second=FAILED),)), "trial", "prefill failed"),
         (
             survey(probes=(Probe("m", first=turn(leased=0), second=turn(miss_reason="DIGEST_KEY_DIFFERS")),)),
             "trial",
@@ -131,6 +134,7 @@ WARNINGS = [
     (survey(tickets=(turn(reused_tokens=200),) * 6), "histories", "6 were like it for a part only"),
     (survey(tickets=(replace(TURN, terms=replace(TURN.terms, prefill=None)),) * 6), "turns", "decode alone"),
     (survey(probes=(Probe("m"),)), "trial", "router knows nothing"),
+    (survey(tickets=(turn(), FAILED)), "prefill", "of the last 2 turns sent to p 1 failed"),
 ]
 
 
@@ -218,3 +222,12 @@ def test_what_no_lease_shows_is_said_to_be_left_out() -> None:
 
     for subject in ("clocks", "side channel"):
         assert told[subject].startswith("not looked at: no lease of the tenant")
+
+
+@pytest.mark.parametrize("restarted", [PREFILL, DECODE])
+def test_turns_of_engines_that_were_started_again_since_say_nothing(restarted: Engine) -> None:
+    engines = [replace(x, ref=replace(x.ref, incarnation="2")) if x is restarted else x for x in (PREFILL, DECODE)]
+    tickets = (turn(miss_reason="NOT_BIDIRECTIONAL"), FAILED)
+
+    assert found(Level.FAIL, survey(*engines, tickets=tickets)) == []
+    assert found(Level.WARN, survey(*engines, tickets=tickets)) == []

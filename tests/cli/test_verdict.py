@@ -13,6 +13,7 @@ from kvlease.client.types import (
     EngineRef,
     EngineRole,
     PrefillReport,
+    PrefillState,
     RouteMode,
     Ticket,
     TicketState,
@@ -40,6 +41,7 @@ TURN = Ticket(
     leased_tokens=500,
     decision="decode d: holds the conversation; prefill p: least loaded",
     report=None,
+    prefill_state=PrefillState.PUBLISHED,
 )
 
 
@@ -189,6 +191,12 @@ def test_a_flag_that_is_missing_on_prefill_is_named() -> None:
 @pytest.mark.parametrize("state", [TicketState.ROUTED, TicketState.COMPLETED])
 def test_without_a_report_nothing_is_known(state: TicketState) -> None:
     assert judge(replace(TURN, state=state), None, {}).outcome == UNKNOWN
+
+
+def test_a_prefill_that_failed_is_no_miss_of_the_engines_link() -> None:
+    verdict = judge(replace(TURN, prefill_state=PrefillState.FAILED), None, {})
+
+    assert (verdict.outcome, verdict.why) == (NOT_REUSED, "prefill failed, and decode computed the prompt")
 
 
 def test_a_word_that_is_new_is_passed_on() -> None:

@@ -43,7 +43,7 @@ async def test_it_says_when_it_is_ready_and_stops_on_a_signal() -> None:
     assert process.returncode == 0
 
 
-async def test_its_metrics_can_be_fetched() -> None:
+async def test_its_metrics_can_be_fetched_and_it_stops_in_silence() -> None:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "kvlease.registry", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"),
         stderr=asyncio.subprocess.PIPE,
@@ -56,9 +56,10 @@ async def test_its_metrics_can_be_fetched() -> None:
                 pass  # what was seen last is looked at every second
     finally:
         process.send_signal(signal.SIGTERM)
-        await process.communicate()
+        _, log = await process.communicate()
 
     assert "kvlease_registry_renewals_total 0.0" in told
+    assert {json.loads(line)["level"] for line in log.splitlines()} <= {"info"}
 
 
 async def scraped(client: httpx.AsyncClient, where: str) -> str:

@@ -81,6 +81,7 @@ def ticket(proto: router_pb2.Ticket) -> types.Ticket:
         leased_tokens=proto.leased_tokens,
         decision=proto.decision,
         report=report(proto.report) if proto.HasField("report") else None,
+        prefill_state=words.PREFILL_STATE.read(proto.prefill_state),
     )
 
 

@@ -196,6 +196,7 @@ class Ticket:
     leased_tokens: int
     decision: str
     report: PrefillReport | None
+    prefill_state: PrefillState
 
 
 @dataclass(frozen=True, slots=True)

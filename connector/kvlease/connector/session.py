@@ -34,7 +34,7 @@ from kvlease.v1.registry_pb2 import (
 log = structlog.get_logger()
 
 ANNOUNCE_BATCH = 256
-RETRY_FIRST, RETRY_LAST = 0.1, 2.0  # seconds between attempts to open a session
+RETRY_FIRST, RETRY_LAST = 0.1, 1.0  # seconds between attempts to open a session
 SERVING_POLL, SERVING_PATIENCE, SERVING_WITHIN = 0.1, 2.0, 120.0  # seconds: between two looks, of one, of all
 _PORTS = {"http": 80, "https": 443}
 
@@ -128,15 +128,19 @@ class Session:
 
     async def _serving(self) -> None:
         """Waits until the engine's HTTP server accepts connections: whoever is registered gets requests."""
-        place = host_and_port(self._engine.http_url)
+        url = self._engine.http_url
+        place = host_and_port(url)
         try:
             async with asyncio.timeout(SERVING_WITHIN):
+                if await _accepts(*place):
+                    return
+                log.info("to be registered once its http url (KVLEASE_HTTP_URL) accepts connections", http_url=url)
                 while True:
+                    await asyncio.sleep(SERVING_POLL)
                     if await _accepts(*place):
                         return
-                    await asyncio.sleep(SERVING_POLL)
         except TimeoutError:
-            log.warning("http url not reachable from here, registered all the same", http_url=self._engine.http_url)
+            log.warning("http url (KVLEASE_HTTP_URL) not reachable from here, registered all the same", http_url=url)
 
     async def _open(self) -> OpenSessionResponse:
         opened = await self._registry.open_session(OpenSessionRequest(engine=self._engine))

@@ -503,6 +503,7 @@ class Ticket(google.protobuf.message.Message):
     LEASED_TOKENS_FIELD_NUMBER: builtins.int
     DECISION_FIELD_NUMBER: builtins.int
     REPORT_FIELD_NUMBER: builtins.int
+    PREFILL_STATE_FIELD_NUMBER: builtins.int
     state: Global___TicketState.ValueType
     """Where it is."""
     model: builtins.str
@@ -511,6 +512,8 @@ class Ticket(google.protobuf.message.Message):
     """Tokens that the conversation's best lease held at routing."""
     decision: builtins.str
     """Why these engines."""
+    prefill_state: Global___PrefillState.ValueType
+    """How far its prefill is; pending for ever where there is none."""
     @property
     def terms(self) -> Global___TicketTerms:
         """What it says."""
@@ -533,9 +536,10 @@ class Ticket(google.protobuf.message.Message):
         leased_tokens: builtins.int = ...,
         decision: builtins.str = ...,
         report: kvlease.v1.lease_pb2.PrefillReport | None = ...,
+        prefill_state: Global___PrefillState.ValueType = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["age", b"age", "report", b"report", "terms", b"terms"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["age", b"age", "decision", b"decision", "leased_tokens", b"leased_tokens", "model", b"model", "report", b"report", "state", b"state", "terms", b"terms"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["age", b"age", "decision", b"decision", "leased_tokens", b"leased_tokens", "model", b"model", "prefill_state", b"prefill_state", "report", b"report", "state", b"state", "terms", b"terms"]) -> None: ...
 
 Global___Ticket: typing_extensions.TypeAlias = Ticket
 

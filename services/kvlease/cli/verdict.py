@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from kvlease.cli.output import length
-from kvlease.client.types import Engine, EngineRole, Ticket, TicketState
+from kvlease.client.types import Engine, EngineRole, PrefillState, Ticket, TicketState
 from kvlease.connector.prefix import STRIDE
 
 SMALL = f"a prompt and its answer of less than {STRIDE} tokens together are not kept"
@@ -71,7 +71,10 @@ REASONS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "see prefill's log; is decode's side channel (VLLM_NIXL_SIDE_CHANNEL_HOST) reachable from prefill?",
         ),
         "NOT_BIDIRECTIONAL": ("the prefill engine does not read KV back", _FLAG),
-        "PREFILL_FAILED": ("prefill failed, and decode computed the prompt", "see prefill's log"),
+        "PREFILL_FAILED": (
+            "prefill failed, and decode computed the prompt",
+            "the gateway's log says what prefill answered, or that it could not be reached (KVLEASE_HTTP_URL)",
+        ),
         "READ_LATE": ("the read took longer than its claim", "see why reads are slow: network, or UCX's choice of it"),
         "READ_GIVEN_UP": ("the scheduler went on without the read", "see prefill's log"),
         "NOT_READ": ("the request ended before anything was read", ""),
@@ -107,6 +110,11 @@ def judge(turn: Ticket, before: Ticket | None, engines: Mapping[str, Engine]) ->
     if report.miss_reason:
         return _missed(turn, before, engines, report.miss_reason, had)
     return _silent(turn, engines)
+
+
+def prefill_failed(turn: Ticket) -> bool:
+    """Whether its prefill failed; that of a turn that was taken back ended with it."""
+    return turn.prefill_state is PrefillState.FAILED and turn.state is not TicketState.CANCELLED
 
 
 def _reused(turn: Ticket, had: int) -> Verdict:
@@ -172,6 +180,8 @@ def _about_decode_only(turn: Ticket, engines: Mapping[str, Engine]) -> str:
 
 
 def _without_report(turn: Ticket) -> Verdict:
+    if prefill_failed(turn):
+        return Verdict(NOT_REUSED, *REASONS["PREFILL_FAILED"])
     if turn.state is TicketState.ROUTED:
         return Verdict(UNKNOWN, "prefill has not told yet")
     if turn.state is TicketState.CANCELLED:

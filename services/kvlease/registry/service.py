@@ -55,8 +55,9 @@ async def _look(metrics: Metrics) -> None:
 
 
 def _tell(counting: asyncio.Task[None]) -> None:
-    if not counting.cancelled() and counting.exception():
-        log.error("metrics are not counted any more", exc_info=counting.exception())
+    error = None if counting.cancelled() else counting.exception()
+    if error and not isinstance(error, Draining):  # at which all that follows the store ends
+        log.error("metrics are not counted any more", exc_info=error)
 
 
 def serve(store: Store, timing: Timing) -> Service:

@@ -156,6 +156,7 @@ def ticket(record: Record, now: float) -> router_pb2.Ticket:
         leased_tokens=known.leased_tokens if known else 0,
         decision=known.placement.why if known else "routed by another router",
         report=record.report,
+        prefill_state=PREFILL_STATES[record.prefill],
     )
 
 

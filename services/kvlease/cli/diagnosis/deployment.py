@@ -51,7 +51,8 @@ def presence(survey: Survey) -> Iterator[Finding]:
     if not survey.engines:
         advice = (
             'start vLLM with "kv_connector_module_path": "kvlease.connector.nixl", and KVLEASE_REGISTRY and '
-            "KVLEASE_ROUTER in its environment; its log says whether it found them"
+            "KVLEASE_ROUTER in its environment; its log says whether it found them, and whether it waits for its "
+            "KVLEASE_HTTP_URL to accept connections"
         )
         yield fail("engines", "none has registered", advice)
         return

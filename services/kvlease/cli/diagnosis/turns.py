@@ -7,7 +7,7 @@ from statistics import median
 from kvlease.cli.diagnosis.finding import Finding, fail, ok, warn
 from kvlease.cli.diagnosis.survey import Probe, Survey
 from kvlease.cli.output import length
-from kvlease.cli.verdict import ALONE, NOT_REUSED, REASONS, REUSED, WHO_KNOWS, judge
+from kvlease.cli.verdict import ALONE, NOT_REUSED, REASONS, REUSED, WHO_KNOWS, judge, prefill_failed
 from kvlease.client.types import Ticket
 from kvlease.connector.prefix import STRIDE
 
@@ -25,17 +25,38 @@ _PREFIX = (
 
 def misses(survey: Survey) -> Iterator[Finding]:
     """No turn missed for a reason that can be helped."""
-    asked = [turn for turn in survey.tickets if turn.report and turn.terms.conversation_id]
+    tickets = [turn for turn in survey.tickets if _of_now(turn, survey)]
+    yield from _failed(tickets)
+    asked = [turn for turn in tickets if turn.report and turn.terms.conversation_id]
     counted = Counter(turn.report.miss_reason for turn in asked if turn.report)
     for reason, count in counted.most_common():
         why, advice = REASONS.get(reason, ("", ""))
         if advice and reason not in ("BELOW_THRESHOLD", "NO_MATCH"):
             yield warn("turns", f"{count} of the last {len(asked)} reused nothing: {why} ({reason})", advice)
     yield from _gone(asked)
-    alone = [turn for turn in survey.tickets if turn.terms.prefill is None]
-    if len(alone) > _HALF * len(survey.tickets) and len(alone) >= _ENOUGH:
-        what = f"{len(alone)} of the last {len(survey.tickets)} went to decode alone: {alone[0].decision}"
+    alone = [turn for turn in tickets if turn.terms.prefill is None]
+    if len(alone) > _HALF * len(tickets) and len(alone) >= _ENOUGH:
+        what = f"{len(alone)} of the last {len(tickets)} went to decode alone: {alone[0].decision}"
         yield warn("turns", what, "see what is said of roles and versions here")
+
+
+def _of_now(turn: Ticket, survey: Survey) -> bool:
+    """Whether its engines run as they ran then: what was wrong with others may be mended."""
+    running = {engine.ref for engine in survey.engines}
+    return turn.terms.decode in running and (turn.terms.prefill is None or turn.terms.prefill in running)
+
+
+def _failed(tickets: Sequence[Ticket]) -> Iterator[Finding]:
+    """Prefill answers what it is sent."""
+    sent: dict[str, list[Ticket]] = {}
+    for turn in tickets:
+        if turn.terms.prefill is not None:
+            sent.setdefault(turn.terms.prefill.engine_id, []).append(turn)
+    why, advice = REASONS["PREFILL_FAILED"]
+    for engine_id, turns in sent.items():
+        if failed := sum(map(prefill_failed, turns)):
+            tell = fail if prefill_failed(turns[0]) else warn
+            yield tell("prefill", f"of the last {len(turns)} turns sent to {engine_id} {failed} failed: {why}", advice)
 
 
 def _gone(asked: Sequence[Ticket]) -> Iterator[Finding]:
