@@ -54,4 +54,7 @@ class Engines:
     def _changed(self, *, reachable: bool, error: str = "") -> None:
         if reachable != self.reachable:
             self.reachable = reachable
-            log.warning("registry reached again" if reachable else "registry not reached", error=error)
+            if reachable:
+                log.info("registry reached again")
+            else:
+                log.warning("registry not reached", error=error)

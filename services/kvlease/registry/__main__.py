@@ -57,7 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         uvloop.run(serve(settings))
     except (OSError, ValueError, StoreUnreachable) as error:
-        log.error("registry not started", error=str(error), cause=str(error.__cause__ or ""))  # noqa: TRY400 - it says it all
+        cause = {"cause": str(error.__cause__)} if error.__cause__ else {}
+        log.error("registry not started", error=str(error), **cause)  # noqa: TRY400 - it says it all
         return 1
     return 0
 
