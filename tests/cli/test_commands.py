@@ -176,11 +176,21 @@ def test_a_refusal_is_told(run: Run, registry: FakeRegistry, refusal: Exception,
 def test_a_malformed_request_names_its_field(run: Run, capsys: Capture) -> None:
     assert run("end", "x" * 5000) == 1
 
-    assert "conversation_id" in capsys.readouterr().err
+    assert capsys.readouterr().err.count("conversation_id") == 1
 
 
 @pytest.mark.parametrize(
-    "words", [(), ("nonsense",), ("leases", "--kind", "other"), ("end",), ("tickets", "--missed", "foo")]
+    "words",
+    [
+        (),
+        ("nonsense",),
+        ("leases", "--kind", "other"),
+        ("end",),
+        ("release", ""),
+        ("tickets", "--missed", "foo"),
+        ("tickets", "--limit", "-3"),
+        ("explain", "c", "--limit", "0"),
+    ],
 )
 def test_wrong_usage_is_2(words: tuple[str, ...], capsys: Capture) -> None:
     with pytest.raises(SystemExit) as left:
@@ -286,3 +296,10 @@ def test_a_name_that_nobody_knows_is_told(
 
     told = capsys.readouterr()
     assert said in told.out + told.err
+
+
+def test_a_word_that_is_none_of_those_there_are_is_told_with_them(capsys: Capture) -> None:
+    with pytest.raises(SystemExit):
+        main(("leases", "--state", "foo"))
+
+    assert "--state: must be one of live" in capsys.readouterr().err

@@ -1,13 +1,14 @@
 """What is passed wrongly is refused at once and by name; nobody need be there to refuse it."""
 
 import asyncio
+import math
 from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
 from openai import OpenAI
 
-from kvlease.client import aio, sync
+from kvlease.client import aio, arguments, sync
 from kvlease.client.errors import Malformed
 from kvlease.client.openai import with_conversation
 from kvlease.client.testing import FakeRegistry
@@ -41,6 +42,7 @@ def test_an_address_is_text(kind: Any, name: str) -> None:
         ("list_tickets", [], {"conversation_id": 5}, "conversation_id must be a string, not 5"),
         ("end", ["c"], {"timeout": "5s"}, "timeout must be a number of seconds, not '5s'"),
         ("list_leases", [], {"engine_id": 5}, "engine_id must be a string, not 5"),
+        ("route", ["m"], {"prompt_tokens": "7"}, "prompt_tokens must be a whole number, not '7'"),
     ],
 )
 def test_arguments_of_the_wrong_kind_are_named(method: str, given: list[Any], more: dict[str, Any], told: str) -> None:
@@ -134,3 +136,29 @@ def test_a_conversation_that_is_not_entered_says_how(kind: Any, way: str, member
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_has_no_other_members_either(kind: Any) -> None:
     assert not hasattr(kind().conversation("c"), "no_such_member")
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "more", "told"),
+    [
+        ("route", ["m"], {"prompt_tokens": -1}, "prompt_tokens must be from 0 to 2147483647, not -1"),
+        ("list_tickets", [], {"limit": -1}, "limit must be from 0 to 2147483647, not -1"),
+        ("end", ["c"], {"timeout": math.nan}, "timeout must be a number of seconds, not NaN"),
+    ],
+)
+def test_numbers_that_can_be_none_are_malformed(method: str, given: list[Any], more: dict[str, Any], told: str) -> None:
+    with sync.Client() as client, pytest.raises(Malformed, match=told):
+        getattr(client, method)(*given, **more)
+
+
+def test_a_timeout_may_be_as_long_as_one_likes(registry: FakeRegistry) -> None:
+    with sync.Client(registry=registry.address) as client:
+        assert len(client.list_engines(timeout=math.inf)) == 2
+        assert next(client.watch_leases(timeout=1e12))
+
+
+@pytest.mark.parametrize("headers", [{"a b": "c"}, {"": "c"}, {"a": "b\r\nc: d"}, {"a": "\u20ac"}])
+def test_headers_that_http_cannot_carry_are_malformed_before_anything_is_sent(headers: dict[str, str]) -> None:
+    with pytest.raises(Malformed, match="headers must be such as HTTP carries"):
+        arguments.headers(headers)
+    assert arguments.headers({"authorization": "Bearer x", "traceparent": "00-1"})

@@ -250,3 +250,47 @@ def test_threads_that_begin_at_once_share_what_is_opened(
             thread.join()
 
     assert len(made) == 1
+
+
+def test_threads_may_close_a_client_at_once(registry: FakeRegistry, router: FakeRouter) -> None:
+    raised: list[BaseException] = []
+    for _ in range(5):
+        client = sync.Client(registry=registry.address, router=router.address)
+        with client.conversation("c") as conversation:
+            conversation.chat(MESSAGES, model="model").close()
+        ready = threading.Barrier(2)
+
+        def close(client: sync.Client = client, ready: threading.Barrier = ready) -> None:
+            ready.wait()
+            try:
+                client.close()
+            except BaseException as error:  # noqa: BLE001 - any is looked at
+                raised.append(error)
+
+        threads = [threading.Thread(target=close) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert raised == []
+
+
+def test_a_block_is_entered_once(registry: FakeRegistry) -> None:
+    with sync.Client(registry=registry.address) as client:
+        block = client.conversation("c")
+        with block:
+            pass
+
+        with pytest.raises(RuntimeError, match="holds its conversation once"):
+            block.__enter__()
+
+
+async def test_an_async_block_is_entered_once(registry: FakeRegistry) -> None:
+    async with aio.Client(registry=registry.address) as client:
+        block = client.conversation("c")
+        async with block:
+            pass
+
+        with pytest.raises(RuntimeError, match="holds its conversation once"):
+            await block.__aenter__()

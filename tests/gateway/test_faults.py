@@ -31,6 +31,18 @@ async def test_decode_works_alone_when_prefill_fails(stack: Stack, failure: Scri
     assert (await asked).status_code == 200
 
 
+async def test_decode_works_alone_when_prefill_is_where_no_name_leads(stack: Stack) -> None:
+    stack.registry.engines["prefill"].engine.http_url = "http://prefill..svc:8000"
+    stack.decode.gate.clear()
+    asked = asyncio.create_task(stack.chat())
+
+    [cancelled] = await stack.called("CancelTicket")
+
+    stack.decode.gate.set()
+    assert cancelled.leg == router_pb2.LEG_PREFILL
+    assert (await asked).status_code == 200
+
+
 async def test_that_prefill_failed_is_told_until_it_is_heard(stack: Stack) -> None:
     stack.prefill.next(told(500))
     stack.prefill.gate.clear()

@@ -50,6 +50,7 @@ def test_two_names_are_refused() -> None:
         ({"conversation_id": "a"}, [(b"x-conversation-id", b"b")], "x-conversation-id"),
         ({}, [(b"x-conversation-id", b"b"), (b"x-session-id", b"a")], "x-conversation-id"),
         ({"session_id": "a"}, [(b"x-session-id", b"a"), (b"x-conversation-id", b"b")], "x-conversation-id"),
+        ({}, [(b"x-conversation-id", b"a"), (b"x-conversation-id", b"b")], "x-conversation-id"),
     ):
         with pytest.raises(ApiError, match=r"two conversations are named: .* says 'a', .* says 'b'") as refused:
             conversation(list(headers), **body)

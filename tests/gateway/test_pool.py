@@ -90,7 +90,7 @@ async def test_a_request_on_a_new_connection_is_not_sent_twice(asking: Asking) -
     assert len(asking.engine.received) == 1
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:9", "nowhere", "http://no.such.host.invalid"])
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9", "nowhere", "http://no.such.host.invalid", "http://a..b:1"])
 async def test_nobody_there_is_told(asking: Asking, url: str) -> None:
     with pytest.raises(Unreachable):
         await asking.pool.post(url, PATH, [], [], peer="x")

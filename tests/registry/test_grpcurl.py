@@ -59,6 +59,7 @@ async def test_it_calls(seen: Seen) -> None:
             return json.loads(await grpcurl(server.address, f"{NAME}/{method}", data=data))
 
         engine = {"ref": handle["engine"], "role": "ENGINE_ROLE_BOTH", "models": ["m"], "total_blocks": 100}
+        engine["http_url"] = "http://127.0.0.1:8000"
         session = (await call("OpenSession", engine=engine))["credential"]
         assert (await call("Heartbeat", credential=session))["number"] == "1"
         grant = {"lease_id": "l1", "kind": "LEASE_KIND_DECODE", "conversation": CHAT, "handle": handle}

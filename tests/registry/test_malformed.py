@@ -36,6 +36,18 @@ def held(**fields: Any) -> Any:
     return registry_pb2.AnnounceLeasesRequest(credential=NONE, leases=[changed(lease, **fields)])
 
 
+NO_URLS = (
+    None,
+    "junk",
+    "file:///etc/passwd",
+    "http://x:notaport",
+    "http://x:99999",
+    "http://[::1",
+    "http://prefill..svc:8000",
+    f"http://{'x' * 64}:8000",
+)
+
+
 def of_engine(**fields: Any) -> Any:
     return registry_pb2.OpenSessionRequest(engine=changed(engine(), **fields))
 
@@ -58,12 +70,14 @@ CASES = [
     ("OpenSession", of_engine(ref=NO_ENGINE), "engine.ref.incarnation"),
     ("OpenSession", of_engine(role=None), "engine.role"),
     ("OpenSession", of_engine(role=99), "engine.role"),
+    *(("OpenSession", of_engine(http_url=url), "engine.http_url") for url in NO_URLS),
     ("OpenSession", of_engine(models=None), "engine.models"),
     ("OpenSession", of_engine(models=[""]), "engine.models[0]"),
     ("Heartbeat", r.HeartbeatRequest(freed_lease_ids=[""]), "freed_lease_ids[0]"),
     ("Heartbeat", r.HeartbeatRequest(renew_lease_ids=["a", LONG]), "renew_lease_ids[1]"),
     ("AnnounceLeases", held(lease_id=None), "leases[0].lease_id"),
     ("AnnounceLeases", held(kind=None), "leases[0].kind"),
+    ("AnnounceLeases", held(generation=2**64 - 1), "leases[0].generation"),
     ("AnnounceLeases", held(handle=None), "leases[0].handle.token_count"),
     ("AnnounceLeases", held(remaining=Duration(seconds=-1)), "leases[0].remaining"),
     ("AnnounceLeases", r.AnnounceLeasesRequest(leases=[lease_pb2.Lease()] * 257), "leases"),

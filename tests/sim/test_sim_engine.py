@@ -58,7 +58,9 @@ def test_others_may_know_it_by_another_name() -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("--count", "0"),
+        ("--port", "99999"),
+        ("--port", "-1"),
+        ("--port", "65530", "--count", "20"),
         ("--block-size", "48"),
         ("--blocks", "1"),
         ("--max-num-seqs", "0"),

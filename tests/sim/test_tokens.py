@@ -39,7 +39,23 @@ def test_content_may_come_in_parts() -> None:
     assert tokens.of_chat([message("user", parts)]) == tokens.of_chat([message("user", "one two")])
 
 
-@pytest.mark.parametrize("messages", [None, [], "hi", [1], [{}], [message("nobody", "hi")], [message("user", 7)]])
+NO_MESSAGES = (
+    ("nobody", "hi"),
+    ("user", 7),
+    ("user", [7]),
+    ("user", [None]),
+    ("user", [{"type": "text", "text": None}]),
+)
+NO_CALLS: tuple[object, ...] = ("x", [5], [{}], [{"function": 5}], [{"function": {"arguments": {}}}])
+
+
+def calling(calls: object) -> list[dict[str, object]]:
+    return [{"role": "assistant", "content": None, "tool_calls": calls}]
+
+
+@pytest.mark.parametrize(
+    "messages", [None, [], "hi", [1], [{}], *(([message(*said)]) for said in NO_MESSAGES), *map(calling, NO_CALLS)]
+)
 def test_what_is_no_chat_is_refused(messages: object) -> None:
     with pytest.raises(BadPromptError):
         tokens.of_chat(messages)

@@ -155,7 +155,7 @@ class Client:
     ) -> list[types.Ticket]:
         """Lists up to *limit* (at most 1,000) recent tickets of this router, newest first."""
         named = arguments.conversation(conversation_id, optional=True)
-        request = router_pb2.ListTicketsRequest(conversation_id=named, page_size=limit)
+        request = router_pb2.ListTicketsRequest(conversation_id=named, page_size=arguments.count("limit", limit))
         answer = await _persist(self._router.list_tickets, request, timeout)
         return [convert.ticket(ticket) for ticket in answer.tickets]
 
@@ -258,7 +258,8 @@ class Client:
             WatcherTooSlow: Events came faster than they were read.
         """
         request = requests.watch_leases(conversation_id, engine_id, kind, state)
-        async with aclosing(self._registry.watch_leases(request, timeout=timeout)) as events:
+        limit = arguments.seconds("timeout", timeout)
+        async with aclosing(self._registry.watch_leases(request, timeout=limit)) as events:
             async for event in events:
                 yield convert.lease_event(event)
 

@@ -95,11 +95,11 @@ class Chats:
         self._client = client
         self._portal = Portal()
         self._engines: chat.Engines | None = None
-        self._making = Lock()
+        self._lock = Lock()
 
     def serve(self, ask: Ask) -> Answer:
         """Begins a turn. Raises ImportError where the HTTP client is not installed."""
-        with self._making:
+        with self._lock:
             self._engines = engines = self._engines or engines_of(self._client)
         return Answer(self._portal, engines.serve(ask))
 
@@ -111,9 +111,10 @@ class Chats:
 
     def close(self) -> None:
         """Closes what was opened."""
-        with self._making:
+        with self._lock:
             engines, self._engines = self._engines, None
-        if engines is not None:
-            self._portal.run(engines.close())
-            self._portal.run(self._client.close())
-        self._portal.close()
+            if engines is not None:
+                with suppress(ClientClosed):  # in a fork, which has nothing to close
+                    self._portal.run(engines.close())
+                    self._portal.run(self._client.close())
+            self._portal.close()

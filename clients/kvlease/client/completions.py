@@ -91,15 +91,14 @@ class Ask:
         failed: Callable[[KvleaseError], None],
     ) -> "Ask":
         """Puts a streamed chat request together; *options* are its other members."""
-        arguments.seconds("timeout", timeout)
         arguments.text("model", model)
         body = {**options, "model": model, "messages": arguments.messages(messages), "stream": True}
         return cls(
             conversation_id=conversation_id,
             model=model,
             body=body,
-            headers=headers,
-            timeout=timeout,
+            headers=arguments.headers(headers),
+            timeout=arguments.seconds("timeout", timeout),
             answered=answered,
             failed=failed,
         )

@@ -100,6 +100,12 @@ class _Unentered:
     """A conversation whose block was not entered yet."""
 
     _entered_by = "with"
+    _entered = False
+
+    def _enter_once(self) -> None:
+        if self._entered:
+            raise RuntimeError("a block holds its conversation once: call client.conversation(...) for each block")
+        self._entered = True
 
     if not TYPE_CHECKING:  # type checkers see by themselves that it has no such member
 
@@ -118,7 +124,8 @@ class Block(_Unentered, AbstractContextManager[Conversation[AnswerT]]):
         self._held = held
 
     def __enter__(self) -> Conversation[AnswerT]:
-        """Begins to hold it."""
+        """Begins to hold it. Raises RuntimeError the second time."""
+        self._enter_once()
         return self._held.__enter__()
 
     def __exit__(
@@ -137,7 +144,8 @@ class AsyncBlock(_Unentered, AbstractAsyncContextManager[Conversation[AnswerT]])
         self._held = held
 
     async def __aenter__(self) -> Conversation[AnswerT]:
-        """Begins to hold it."""
+        """Begins to hold it. Raises RuntimeError the second time."""
+        self._enter_once()
         return await self._held.__aenter__()
 
     async def __aexit__(

@@ -1,6 +1,7 @@
 """A way from threads to asyncio: an event loop in a thread of its own, for the turns of the client for threads."""
 
 import asyncio
+import os
 import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
@@ -18,9 +19,14 @@ class Portal:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._process = 0
+        """In which the thread runs."""
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Waits for a coroutine; one whose caller is interrupted is cancelled. Raises ClientClosed after `close`."""
+        """Waits for a coroutine; one whose caller is interrupted is cancelled.
+
+        Raises ClientClosed after `close`, and in a fork of the process in which it was started: threads are not copied.
+        """
         try:
             loop = self._started()
         except ClientClosed:
@@ -38,7 +44,7 @@ class Portal:
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None
             self._closed = True
-        if loop is not None and thread is not None:
+        if loop is not None and thread is not None and self._process == os.getpid():
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
 
@@ -47,9 +53,12 @@ class Portal:
             if self._closed:
                 raise ClientClosed("the client is closed: make a new one")
             if self._loop is None:
+                self._process = os.getpid()
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=_serve, args=(self._loop,), name="kvlease-portal", daemon=True)
                 self._thread.start()
+            if self._process != os.getpid():
+                raise ClientClosed("the client has answers of before this process was forked: make a new one here")
             return self._loop
 
 

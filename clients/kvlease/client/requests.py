@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from google.protobuf.duration_pb2 import Duration
 
 from kvlease.client import types, words
-from kvlease.client.arguments import conversation, lifetime, text
+from kvlease.client.arguments import conversation, count, lifetime, seconds, text
 from kvlease.client.renewal import Hold
 from kvlease.v1 import lease_pb2, registry_pb2, router_pb2
 
@@ -31,14 +31,14 @@ def route(
         request_id=text("request_id", request_id) or uuid.uuid4().hex,
         conversation_id=conversation(conversation_id, optional=True),
         model=text("model", model),
-        prompt_tokens=prompt_tokens,
+        prompt_tokens=count("prompt_tokens", prompt_tokens),
         exclude=map(engine_ref, exclude),
     )
 
 
 def resolve(ticket: str, engine: types.EngineRef, wait: float) -> router_pb2.ResolveTicketRequest:
     return router_pb2.ResolveTicketRequest(
-        ticket=text("ticket", ticket), engine=engine_ref(engine), wait=duration(wait)
+        ticket=text("ticket", ticket), engine=engine_ref(engine), wait=duration(seconds("wait", wait))
     )
 
 

@@ -148,7 +148,7 @@ class Client:
     ) -> list[types.Ticket]:
         """Lists up to *limit* (at most 1,000) recent tickets of this router, newest first."""
         named = arguments.conversation(conversation_id, optional=True)
-        request = router_pb2.ListTicketsRequest(conversation_id=named, page_size=limit)
+        request = router_pb2.ListTicketsRequest(conversation_id=named, page_size=arguments.count("limit", limit))
         answer = _persist(self._router, lambda: self._router.stub.ListTickets, request, timeout)
         return [convert.ticket(ticket) for ticket in answer.tickets]
 
@@ -251,7 +251,8 @@ class Client:
             WatcherTooSlow: Events came faster than they were read.
         """
         request = requests.watch_leases(conversation_id, engine_id, kind, state)
-        for event in self._registry.stream(self._registry.stub.WatchLeases, request, timeout=timeout):
+        limit = arguments.seconds("timeout", timeout)
+        for event in self._registry.stream(self._registry.stub.WatchLeases, request, timeout=limit):
             yield convert.lease_event(event)
 
     def list_engines(

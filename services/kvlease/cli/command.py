@@ -2,8 +2,8 @@
 
 import argparse
 import os
-from collections.abc import Callable, Mapping
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol, TypeAlias, TypeVar
 
 from kvlease.cli.knocking import listens
 from kvlease.cli.output import printable
@@ -23,6 +23,8 @@ from kvlease.client.lengths import written
 from kvlease.client.security import Security
 from kvlease.client.sync import Client
 from kvlease.rpc.options import add_security, length, security
+
+WordT = TypeVar("WordT", bound=str)
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 - it has no other name
 Run: TypeAlias = Callable[[argparse.Namespace], int]
@@ -83,10 +85,29 @@ class Misused(Malformed):
 
 
 def named(text: str) -> str:
-    """Takes the name of a conversation, which is never empty."""
+    """Takes the name of a conversation or an engine, which is never empty."""
     if not text:
         raise argparse.ArgumentTypeError("a name is needed, which is not empty")
     return text
+
+
+def at_least_one(text: str) -> int:
+    """Takes a number of things."""
+    if not (text.isascii() and text.isdecimal() and int(text)):
+        raise argparse.ArgumentTypeError("must be a whole number, of 1 or more")
+    return int(text)
+
+
+def one_of(words: Iterable[WordT]) -> Callable[[str], WordT]:
+    """Takes one of these words."""
+    known = {str(word): word for word in words}
+
+    def read(text: str) -> WordT:
+        if text not in known:
+            raise argparse.ArgumentTypeError(f"must be one of {', '.join(known)}")
+        return known[text]
+
+    return read
 
 
 def connect(args: argparse.Namespace) -> Client:
@@ -116,7 +137,9 @@ def advise(error: KvleaseError, args: argparse.Namespace) -> str:
         case Unauthenticated():
             return f"{error}: {CREDENTIALS}"
         case _:
-            return "; ".join([str(error), *(f"{field}: {fault}" for field, fault in error.violations.items())])
+            told = str(error)
+            more = (f"{field}: {fault}" for field, fault in error.violations.items() if fault not in told)
+            return "; ".join([told, *more])
 
 
 def _unanswered(error: KvleaseError, args: argparse.Namespace) -> str:

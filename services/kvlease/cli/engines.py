@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable
 
 from kvlease.cli import drain
-from kvlease.cli.command import OK, Subparsers, add_connection, connect
+from kvlease.cli.command import OK, Subparsers, add_connection, connect, one_of
 from kvlease.cli.command import add_parser as add
 from kvlease.cli.output import length, print_json, print_table
 from kvlease.client.types import Engine, EngineRole
@@ -50,7 +50,7 @@ def add_parser(subparsers: Subparsers) -> None:
     """
     parser = add(subparsers, "engines", "list engines, also lost ones, with their load", run, examples=examples)
     parser.add_argument("--model", default="", help="only those that serve it")
-    parser.add_argument("--role", type=EngineRole, choices=ROLES, help="only those that are started for it")
+    parser.add_argument("--role", type=one_of(ROLES), choices=ROLES, help="only those that are started for it")
     parser.add_argument("--state", choices=STATES, help="only those in this state")
     add_connection(parser, "registry")
     drain.add_parser(parser.add_subparsers(title="commands", metavar="[COMMAND]"))

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kvlease.cli.command import FAILED, OK, Subparsers, add_connection, connect, named
+from kvlease.cli.command import FAILED, OK, Subparsers, add_connection, at_least_one, connect, named
 from kvlease.cli.command import add_parser as add
 from kvlease.cli.output import length, print_json, printable
 from kvlease.cli.verdict import SMALL, Verdict, judge
@@ -30,7 +30,7 @@ def add_parser(subparsers: Subparsers) -> None:
     summary = "say why a conversation's last turns were reused or not"
     parser = add(subparsers, "explain", summary, run, examples=examples)
     parser.add_argument("conversation", type=named, metavar="CONVERSATION")
-    parser.add_argument("--limit", type=int, default=5, metavar="N", help="at most so many turns (default 5)")
+    parser.add_argument("--limit", type=at_least_one, default=5, metavar="N", help="at most so many turns (default 5)")
     add_connection(parser, "registry", "router")
 
 

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Callable, Sequence
 
-from kvlease.cli.command import OK, Subparsers, add_connection, connect
+from kvlease.cli.command import OK, Subparsers, add_connection, connect, one_of
 from kvlease.cli.command import add_parser as add
 from kvlease.cli.output import length, print_json, print_table
 from kvlease.client.types import Lease, LeaseKind, LeaseState
@@ -46,15 +46,9 @@ def add_parser(subparsers: Subparsers) -> None:
 def add_filter(parser: argparse.ArgumentParser, states: Sequence[LeaseState]) -> None:
     """Adds what selects leases, all of which must hold."""
     parser.add_argument("--engine", default="", metavar="ID", help="only those that this engine holds")
-    parser.add_argument(
-        "--kind", type=LeaseKind, choices=[k for k in LeaseKind if k is not LeaseKind.UNKNOWN], help="only of this kind"
-    )
-    parser.add_argument(
-        "--state",
-        type=LeaseState,
-        choices=states,
-        help="only in this state",
-    )
+    kinds = [kind for kind in LeaseKind if kind is not LeaseKind.UNKNOWN]
+    parser.add_argument("--kind", type=one_of(kinds), choices=kinds, help="only of this kind")
+    parser.add_argument("--state", type=one_of(states), choices=states, help="only in this state")
 
 
 def run(args: argparse.Namespace) -> int:

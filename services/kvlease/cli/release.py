@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Iterable
 
-from kvlease.cli.command import FAILED, OK, Subparsers, add_connection, connect
+from kvlease.cli.command import FAILED, OK, Subparsers, add_connection, connect, named
 from kvlease.cli.command import add_parser as add
 from kvlease.cli.output import print_json, printable
 from kvlease.client.types import Engine
@@ -19,7 +19,7 @@ def add_parser(subparsers: Subparsers) -> None:
         run,
         examples="kvlease release 10.0.0.2:5600",
     )
-    parser.add_argument("engine", metavar="ENGINE", help="its id, as `kvlease engines` shows it")
+    parser.add_argument("engine", type=named, metavar="ENGINE", help="its id, as `kvlease engines` shows it")
     add_connection(parser, "registry")
 
 

@@ -10,7 +10,7 @@ from errno import EADDRINUSE
 from typing import Any
 from urllib.parse import urlsplit
 
-from kvlease.cli.command import FAILED, OK, Subparsers
+from kvlease.cli.command import FAILED, OK, Subparsers, at_least_one
 from kvlease.cli.command import add_parser as add
 from kvlease.client.channel import DEFAULT_REGISTRY, DEFAULT_ROUTER
 from kvlease.client.lengths import written
@@ -23,6 +23,7 @@ from kvlease.sim.latency import Latency
 from kvlease.sim.scheduler import Limits
 from kvlease.sim.settings import ROLES, Settings
 
+MAX_PORT = 65535
 _TIMES = {
     "step": "of every step of the scheduler",
     "prefill_token": "for each token of a prompt that is computed",
@@ -67,8 +68,8 @@ def run(args: argparse.Namespace) -> int:
 
 def settings_from(args: argparse.Namespace, environment: Mapping[str, str]) -> list[Settings]:
     """Returns the settings of each engine. Raises ValueError for what cannot be."""
-    if args.count < 1:
-        raise ValueError("--count must be at least 1")
+    if not 0 <= args.port <= MAX_PORT or args.port + args.count - 1 > MAX_PORT:
+        raise ValueError(f"--port must be from 0 to {MAX_PORT}, that of the last engine too")
     if not (args.insecure or address.is_local(f"{args.host}:{args.port}")):
         raise ValueError(f"{args.host} can be reached by others: give --insecure to allow that")
     latency = Latency(**{name: getattr(args, f"{name}_time") for name in _TIMES})
@@ -118,7 +119,7 @@ async def _serve(engines: list[Settings], host: str, name: str) -> None:
 def _add_place(parser: argparse.ArgumentParser) -> None:
     option = parser.add_argument
     option("--role", choices=ROLES, default="both", help="what the engines may be used for")
-    option("--count", type=int, default=1, metavar="N", help="engines in this process, on consecutive ports")
+    option("--count", type=at_least_one, default=1, metavar="N", help="engines in this process, on consecutive ports")
     option("--host", default="127.0.0.1", help="where to listen")
     option("--name", default=_name(os.environ), metavar="HOST", help="by which others reach it; else --host")
     option("--port", type=int, default=8100, help="of the first engine; 0: any free ones")

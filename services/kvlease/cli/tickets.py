@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Callable
 
-from kvlease.cli.command import OK, Subparsers, add_connection, connect
+from kvlease.cli.command import OK, Subparsers, add_connection, at_least_one, connect
 from kvlease.cli.command import add_parser as add
 from kvlease.cli.output import length, print_json, print_table
 from kvlease.cli.verdict import REASONS
@@ -48,7 +48,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--state", type=TicketState, choices=STATES, help="only those in this state")
     missed = "only those that missed, for a reason"
     parser.add_argument("--missed", nargs="?", const="", type=_reason, metavar="REASON", help=missed)
-    parser.add_argument("--limit", type=int, default=20, metavar="N", help="at most so many (default 20)")
+    parser.add_argument("--limit", type=at_least_one, default=20, metavar="N", help="at most so many (default 20)")
     add_connection(parser, "router")
 
 

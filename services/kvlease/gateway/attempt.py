@@ -69,6 +69,9 @@ class Attempt:
             failure = "" if answer.status == HTTPStatus.OK else f"{answer.status} {said[:500].decode(errors='replace')}"
         except UpstreamError as error:
             failure = str(error)
+        except Exception:  # whatever it is, decode waits for prefill until it is told not to
+            log.exception("prefill leg broken", request=self._name)
+            failure = "a fault of the gateway"
         finally:
             if answer is not None:
                 answer.abort()

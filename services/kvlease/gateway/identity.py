@@ -30,7 +30,7 @@ def conversation_of(request: Request, members: Members) -> str:
 
 def _in(request: Request, headers: Iterable[bytes]) -> list[tuple[str, str]]:
     """Returns the ids that headers name, each with its header's name."""
-    found = [(value, header.decode()) for header in headers if (value := request.header(header))]
+    found = [(value, name.decode()) for name in headers for key, value in request.headers if key == name and value]
     return [(checked(_text(value, source), source), source) for value, source in found]
 
 

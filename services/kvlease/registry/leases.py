@@ -158,12 +158,13 @@ class Leases:
         family, text = fold.fold(terms)
         if not self._empty:
             self._grow()
-        row = self._empty.pop()
+        row = self._empty[-1]
         instants = (now, now, 0.0, now, now)
         states = (State.LIVE, Reason.NONE, terms.stop_reason, False)
         values = (seq, generation, *instants, 0, 0, 0, 0, *states, text, family, owner, None)
         for each, value in zip(self._columns, values, strict=True):
             each[row] = value
+        self._empty.pop()
         self._index.add(terms.lease_id, row)
         self._count += 1
         return Lease(self._columns, row)

@@ -3,6 +3,7 @@
 from functools import lru_cache
 from operator import lt
 from sys import intern
+from urllib.parse import urlsplit
 
 from kvlease.registry.announcements import Announced
 from kvlease.registry.chain import DIGEST, Chain, Prompt
@@ -17,6 +18,8 @@ MAX_ID = 128
 MAX_NAME = 256
 MAX_REQUEST_ID = 1024
 MAX_BOUNDARIES = 256
+MAX_GENERATION = 2**53 - 1
+"""Above it stores that count in floating point lose count."""
 LONGEST = 10 * 365 * 86400.0
 """Seconds; a longer time is a mistake."""
 _KINDS = {int(kind): kind for kind in Kind}
@@ -28,6 +31,7 @@ _FILTER_STATES = (0, *State)
 def announced(checks: Checks, given: lease_pb2.Lease, at: str) -> Announced:
     """Reads a lease as its owner knows it."""
     remaining = checks.seconds(given.remaining, f"{at}.remaining", LONGEST)
+    checks.that(given.generation <= MAX_GENERATION, f"{at}.generation", f"must be at most {MAX_GENERATION}")
     return Announced(terms(checks, given, f"{at}."), given.generation, remaining)
 
 
@@ -108,6 +112,16 @@ def engine_ref(checks: Checks, given: lease_pb2.EngineRef, at: str) -> EngineRef
         checks.name(given.engine_id, f"{at}.engine_id", MAX_NAME),
         checks.name(given.incarnation, f"{at}.incarnation", MAX_NAME),
     )
+
+
+def is_url(text: str) -> bool:
+    """Tells whether an engine could serve there."""
+    try:
+        url = urlsplit(text)
+        host, _ = (url.hostname or "").encode("idna"), url.port
+    except ValueError:
+        return False
+    return url.scheme in ("http", "https") and bool(host)
 
 
 @lru_cache(4096)

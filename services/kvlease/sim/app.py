@@ -33,7 +33,7 @@ class _Body(msgspec.Struct):
     model: str = ""
     messages: Any = None
     prompt: Any = None
-    stream: bool = False
+    stream: bool | None = False
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
     n: int | None = 1

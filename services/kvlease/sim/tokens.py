@@ -5,7 +5,7 @@ token, as with a chat template that loses nothing.
 """
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 WIDTH = 4
@@ -61,9 +61,9 @@ def _of_message(message: Any) -> "array[int]":
         raise BadPromptError(f"a message needs a role, one of {', '.join(_ROLES)}")
     tokens = array("i", [role])
     tokens.extend(encode(_text(message.get("content"))))
-    for call in message.get("tool_calls") or ():
+    for arguments in _calls(message.get("tool_calls") or []):
         tokens.append(CALL)
-        tokens.extend(encode(call["function"]["arguments"]))
+        tokens.extend(encode(arguments))
     tokens.append(END)
     return tokens
 
@@ -73,6 +73,26 @@ def _text(content: Any) -> str:
         return ""
     if isinstance(content, str):
         return content
-    if isinstance(content, list):
-        return "".join(part.get("text", "") for part in content)
-    raise BadPromptError("`content` must be a text or a list of parts")
+    return "".join(map(_of_part, _list(content, "content")))
+
+
+def _of_part(part: Any) -> str:
+    text = part.get("text", "") if isinstance(part, Mapping) else None
+    if not isinstance(text, str):
+        raise BadPromptError("`content` must be a text or a list of parts with texts")
+    return text
+
+
+def _calls(calls: Any) -> Iterator[str]:
+    for call in _list(calls, "tool_calls"):
+        function = call.get("function") if isinstance(call, Mapping) else None
+        arguments = function.get("arguments") if isinstance(function, Mapping) else None
+        if not isinstance(arguments, str):
+            raise BadPromptError("each of `tool_calls` needs a `function` with `arguments` that are a text")
+        yield arguments
+
+
+def _list(value: Any, name: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise BadPromptError(f"`{name}` must be a list")
+    return value

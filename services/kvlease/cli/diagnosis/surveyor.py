@@ -135,7 +135,7 @@ class Surveyor:
     def _page(self, engine: Engine) -> tuple[str, str]:
         try:
             self._http.get(f"{engine.http_url}/health").raise_for_status()
-        except httpx2.HTTPError as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:  # a ValueError: of a host that is no name
             return engine.ref.engine_id, web.worded(error)
         return engine.ref.engine_id, ""
 
@@ -182,7 +182,7 @@ class Surveyor:
         engine_id, (host, port) = item
         try:
             socket.create_connection((host, port), timeout=self._places.timeout).close()
-        except OSError as error:
+        except (OSError, ValueError, OverflowError) as error:  # the last two: of what is no host, and no port
             return engine_id, SideChannel(host, port, web.worded(error))
         return engine_id, SideChannel(host, port)
 

@@ -98,7 +98,7 @@ class Pool:
         try:
             async with asyncio.timeout(self._connect_timeout):
                 _, connection = await loop.create_connection(make, where.host, where.port, ssl=tls)
-        except (OSError, TimeoutError) as error:
+        except (OSError, ValueError) as error:  # a ValueError: of a host that no name can be
             raise Unreachable(f"cannot connect to {where.authority.decode()}: {error or 'no answer'}") from error
         self._all.add(connection)
         return connection
