@@ -73,6 +73,29 @@ async def admits(reply: web.StreamResponse, body: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ('{"error": {"message": "nobody serves it", "type": "server_error"}}', "nobody serves it"),
+        ('{"error": {"code": 1}}', "{'code': 1}"),
+        ('{"error": ""}', "an error"),
+        ("<h1>Bad gateway</h1>", "<h1>Bad gateway</h1>"),
+        ("[]", "[]"),
+    ],
+)
+async def test_a_refusal_is_kept_in_the_words_of_who_refused(body: str, why: str) -> None:
+    async def serve(_: web.Request) -> web.Response:
+        return web.Response(status=503, text=body)
+
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", serve)
+    records: list[Record] = []
+    async with TestServer(app) as server:
+        await Driver(ONE, str(server.make_url("")).rstrip("/"), tell=records.append).run()
+
+    assert [(record.outcome, record.status, record.why) for record in records] == [(Outcome.FAILED, 503, why)]
+
+
+@pytest.mark.parametrize(
     ("script", "outcome"),
     [
         (answers, Outcome.OK),

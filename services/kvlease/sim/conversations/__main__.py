@@ -1,4 +1,4 @@
-"""Runs conversations against a gateway: `python -m kvlease.sim.conversations URL`. A line of JSON per turn."""
+"""Runs conversations against a gateway: `python -m kvlease.sim.conversations URL`; says how they went, and why."""
 
 import argparse
 import asyncio
@@ -15,22 +15,24 @@ from kvlease.rpc.options import length
 from kvlease.sim.conversations.driver import Driver
 from kvlease.sim.conversations.plan import Plan
 from kvlease.sim.conversations.record import Record, summary
+from kvlease.sim.conversations.told import told
 
 _TIMES = ("think", "ramp", "duration", "patience")
 _BAD = ("wrong", "hung", "failed")
 
 
 def main() -> int:
-    """Prints the summary. Returns 1 if a turn was wrong, hung, or failed with 500 or more."""
+    """Prints the figures. Returns 1 if a turn was wrong, hung, or failed with 500 or more."""
     given = _parser().parse_args()
     values: dict[str, Any] = {field.name: getattr(given, field.name) for field in fields(Plan)}
     plan = Plan(**values)
     records: list[Record] = []
     with contextlib.ExitStack() as files:
-        lines = files.enter_context(given.out.open("w")) if given.out else None
-        asyncio.run(Driver(plan, given.url, model=given.model, tell=teller(records, lines)).run())
+        out = files.enter_context(given.out.open("w")) if given.out else None
+        asyncio.run(Driver(plan, given.url, model=given.model, tell=teller(records, out)).run())
     figures = summary(records)
-    print(json.dumps(figures))  # noqa: T201 - for whoever runs it
+    lines = [json.dumps(figures)] if given.json else told(figures)
+    print(*lines, sep="\n")  # noqa: T201 - for whoever runs it
     return int(any(figures[name] for name in _BAD))
 
 
@@ -54,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("url", help="of the gateway")
     parser.add_argument("--model", default="sim")
     parser.add_argument("--out", type=Path, metavar="FILE", help="a line of JSON per turn")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     for field in fields(Plan):
         flag, default = f"--{field.name}", field.default
         if isinstance(default, bool):

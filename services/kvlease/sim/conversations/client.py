@@ -13,6 +13,8 @@ from kvlease.sim.conversations.history import TOOLS, Message
 from kvlease.sim.conversations.plan import TurnPlan
 from kvlease.sim.conversations.record import Outcome, Record
 
+_LONGEST = 300  # characters that are kept of why a turn failed
+
 
 class Gateway:
     """Where turns are sent."""
@@ -33,7 +35,7 @@ class Gateway:
         except TimeoutError:
             record.outcome = Outcome.HUNG if turn.abort_after is None else Outcome.LEFT
         except (aiohttp.ClientError, ConnectionError) as error:
-            record.outcome, record.why = Outcome.CUT, repr(error)
+            record.outcome, record.why = Outcome.CUT, f"{type(error).__name__}: {error}"
         record.ended = self._clock()
         text = "".join(heard)
         if text != answer.text(tokens.of_chat(messages), len(heard)):
@@ -64,7 +66,7 @@ class Gateway:
             if response.status != HTTPStatus.OK:
                 failed = response.status >= HTTPStatus.INTERNAL_SERVER_ERROR
                 record.outcome = Outcome.FAILED if failed else Outcome.REFUSED
-                record.why = (await response.text())[:300]
+                record.why = _told(await response.text())
                 return
             async for event in _events(response):
                 self._hear(record, event, heard)
@@ -75,7 +77,7 @@ class Gateway:
             return
         said = json.loads(event)
         if "error" in said:  # the gateway's last word on an answer that broke
-            record.why = str(said["error"])
+            record.why = _message(said["error"])
             return
         if (said.get("kvlease_sim") or {}).get("wrong"):
             record.outcome, record.why = Outcome.WRONG, "the engine saw wrong KV"
@@ -87,6 +89,20 @@ class Gateway:
                 heard.append(word)
                 if record.first is None:
                     record.first = self._clock() - record.begun
+
+
+def _told(body: str) -> str:
+    """Returns what the body of a refusal says, whether or not it has OpenAI's form."""
+    try:
+        return _message(json.loads(body)["error"])
+    except (ValueError, LookupError, TypeError):
+        return body[:_LONGEST]
+
+
+def _message(error: Any) -> str:
+    """Returns OpenAI's message; of an error without one, all of it. Never nothing."""
+    message = error.get("message") if isinstance(error, dict) else None
+    return str(message or error or "an error")[:_LONGEST]
 
 
 def _word(delta: dict[str, Any]) -> str:

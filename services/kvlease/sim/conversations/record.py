@@ -34,6 +34,7 @@ class Record:
         reusable_since: When that turn ended.
         cached: Tokens of the prompt that prefill did not compute.
         first: Seconds until the first word.
+        why: What is told of a turn that went otherwise than it should; empty if nothing is.
     """
 
     conversation: str
@@ -49,6 +50,37 @@ class Record:
     cached: int = 0
     first: float | None = None
     why: str = ""
+
+    @property
+    def cause(self) -> str:
+        """Why it went otherwise than it should: the status, if it was one of an error, and what was told."""
+        why = self.why or _UNTOLD.get(self.outcome, "nothing was told")
+        return f"{self.status} {why}" if self.outcome in (Outcome.REFUSED, Outcome.FAILED) else why
+
+
+_UNTOLD = {
+    Outcome.WRONG: "another answer than the prompt asks for",
+    Outcome.HUNG: "not answered in time",
+    Outcome.CUT: "the answer stopped before its end",
+}
+_AS_PLANNED = (Outcome.OK, Outcome.LEFT)
+_CAUSES = 10
+_OTHERS = "other causes"
+
+
+def causes(records: Iterable[Record]) -> dict[str, dict[str, int]]:
+    """Counts, by outcome, why turns went otherwise than they should: the most frequent causes first, then the rest."""
+    counted: dict[Outcome, Counter[str]] = {}
+    for record in records:
+        if record.outcome not in _AS_PLANNED:
+            counted.setdefault(record.outcome, Counter())[record.cause] += 1
+    return {outcome.value: _foremost(counted[outcome]) for outcome in Outcome if outcome in counted}
+
+
+def _foremost(counts: Counter[str]) -> dict[str, int]:
+    foremost = dict(counts.most_common(_CAUSES))
+    rest = counts.total() - sum(foremost.values())
+    return foremost | ({_OTHERS: rest} if rest else {})
 
 
 def reuse(records: Iterable[Record]) -> float | None:
@@ -66,6 +98,7 @@ def summary(records: Sequence[Record]) -> dict[str, Any]:
     return {
         "turns": len(records),
         **{outcome.value: outcomes[outcome.value] for outcome in Outcome},
+        "causes": causes(records),
         "reuse": None if share is None else round(share, 4),
         "ttft_p50_ms": _ms(firsts, 50),
         "ttft_p99_ms": _ms(firsts, 99),
