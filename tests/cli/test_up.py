@@ -65,6 +65,7 @@ async def test_it_is_ready_once_an_engine_has_come_from_elsewhere(tmp_path: Path
     )
     with running(*ANYWHERE, "--logs", str(tmp_path)) as stack:
         listening = stack.event("listening")
+        assert listening["log"] == str(tmp_path / "services.log")
         assert stack.event("waiting")["registry"] == listening["registry"]
         client = EngineRegistryClient(listening["registry"])
         await client.open_session(registry_pb2.OpenSessionRequest(engine=engine), timeout=10)
@@ -132,6 +133,17 @@ def test_people_are_told_how_engines_find_it(tmp_path: Path) -> None:
 
     registry = listening.split()[1].rstrip(",")
     assert f"KVLEASE_REGISTRY={registry}" in waiting
+
+
+def test_people_are_told_where_the_services_log_to(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "kvlease.cli", "up", *ANYWHERE, "--logs", str(tmp_path)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr
+        listening = process.stderr.readline()
+        process.terminate()
+
+    assert listening.rstrip().endswith(f"their log is {tmp_path / 'services.log'}")
+    assert (tmp_path / "services.log").exists()
 
 
 def test_people_are_told_the_model_and_the_status_page_and_scripts_the_url_alone(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What the demo tells of a turn."""
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,8 @@ from kvlease.client.types import PrefillReport
 from kvlease.local import architecture
 from kvlease.local.chat import Answer
 from kvlease.local.conversation import questions
-from kvlease.local.demo import Run, Turn, told
+from kvlease.local.demo import NEXT, Run, Turn, told
+from tests.docs.reading import ROOT
 
 
 def a_run(text: str, *logprobs: float, reused: int = 0) -> Run:
@@ -56,6 +58,16 @@ def test_people_are_told_what_was_reused_and_what_it_brought() -> None:
 
 def test_people_are_not_told_that_it_was_faster_when_it_was_not() -> None:
     assert told([Turn(a_run("a", -1.0, reused=60), a_run("a", -1.0))]).endswith("no faster, on this machine.")
+
+
+def test_what_to_try_next_is_what_readme_says() -> None:
+    readme = (ROOT / "README.md").read_text()
+    activate, command = re.findall("`(.+?)`", NEXT)
+    (heading,) = re.findall('"(.+?)"', NEXT)
+
+    assert f"`{activate}`" in readme
+    assert f".venv/bin/{command} " in readme
+    assert f"## {heading}\n" in readme
 
 
 def test_the_conversation_is_long_enough_to_show_something_and_fits_the_model() -> None:

@@ -59,26 +59,26 @@ class Services:
                 )
 
 
-def serve_until_signal(services: Services, engines: Make | None, tell: Tell, *, logs: Path) -> None:
+def serve_until_signal(services: Services, engines: Make | None, tell: Tell, *, log: Path) -> None:
     """Serves until SIGINT or SIGTERM, and ends all that it started; the services log to a file. Raises as `serve`."""
-    logs.mkdir(parents=True, exist_ok=True)
-    with (logs / "services.log").open("w") as log:
-        configure(LogFormat.JSON, stream=log)
-        uvloop.run(_until_signal(services, engines, tell))
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("w") as stream:
+        configure(LogFormat.JSON, stream=stream)
+        uvloop.run(_until_signal(services, engines, tell, log))
 
 
-async def serve(services: Services, engines: Make | None, tell: Tell) -> None:
-    """Serves until cancelled; engines of its own that end are started again.
+async def serve(services: Services, engines: Make | None, tell: Tell, *, log: Path) -> None:
+    """Serves until cancelled; engines of its own that end are started again. Tells of *log* as where services log to.
 
     Raises:
         EngineFailed: an engine ended before it was ready, or gave no answer.
         OSError: an address cannot be listened on.
     """
     with tracing.exporting("kvlease", os.environ) as spans:
-        await _serve(services, engines, tell, spans)
+        await _serve(services, engines, tell, spans, log)
 
 
-async def _serve(services: Services, engines: Make | None, tell: Tell, spans: Spans) -> None:
+async def _serve(services: Services, engines: Make | None, tell: Tell, spans: Spans, log: Path) -> None:
     async with _control_plane(services, spans) as control:
         own = engines(control) if engines else None
         settings = GatewaySettings(
@@ -90,14 +90,14 @@ async def _serve(services: Services, engines: Make | None, tell: Tell, spans: Sp
             protection=services.protection,
         )
         async with own.running(tell) if own else nullcontext(), gateway.create(settings, spans) as front:
-            tell("listening", registry=control.registry, router=control.router, gateway=front.url)
+            tell("listening", registry=control.registry, router=control.router, gateway=front.url, log=str(log))
             await _until_ready(own, front.url, control, tell)
             tell("ready", url=front.url)
             await (own.supervise(tell) if own else asyncio.Event().wait())
 
 
-async def _until_signal(services: Services, engines: Make | None, tell: Tell) -> None:
-    serving = asyncio.create_task(serve(services, engines, tell))
+async def _until_signal(services: Services, engines: Make | None, tell: Tell, log: Path) -> None:
+    serving = asyncio.create_task(serve(services, engines, tell, log=log))
     signalled = asyncio.create_task(stop_signal())
     await asyncio.wait({serving, signalled}, return_when=asyncio.FIRST_COMPLETED)
     if signalled.done():

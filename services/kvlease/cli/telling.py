@@ -7,7 +7,7 @@ from kvlease.cli.output import print_json
 from kvlease.cli.progress import Bar
 
 LINES = {
-    "listening": "registry {registry}, router {router}, gateway {gateway}",
+    "listening": "registry {registry}, router {router}, gateway {gateway}, their log is {log}",
     "engine started": "{name} is starting, its log is {log}",
     "engine ready": "{name} is ready",
     "engine ended": "{name} has ended",

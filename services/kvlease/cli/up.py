@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
         rules = Rules(answered_ttl=args.answered_ttl, tools_ttl=args.tools_ttl)
         services = embedded.Services(args.registry, args.router, args.gateway, args.wait, rules, protection)
         with Telling(as_json=args.json, model=model.NAME if args.engines else "") as tell:
-            embedded.serve_until_signal(services, _engines(args), tell, logs=_logs(args))
+            embedded.serve_until_signal(services, _engines(args), tell, log=_log(args))
     except (ValueError, EngineUnavailable) as error:
         return _fail(error, WRONG)
     except EngineFailed as error:
@@ -136,9 +136,14 @@ def _simulated(args: argparse.Namespace) -> "embedded.Make":
             wait=args.wait,
             prefill_prefix_caching=not args.no_prefill_prefix_caching,
         )
-        return simulated_engines.SimulatedEngines(settings, log=_logs(args) / "services.log")
+        return simulated_engines.SimulatedEngines(settings, log=_log(args))
 
     return engines
+
+
+def _log(args: argparse.Namespace) -> Path:
+    """Where services log to, and simulated engines, which share their process."""
+    return _logs(args) / "services.log"
 
 
 def _logs(args: argparse.Namespace) -> Path:

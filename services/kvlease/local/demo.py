@@ -29,6 +29,10 @@ _WORTH_TELLING = 1.05
 _HEADING = """\
         prompt  reused    prefill ms       TTFT ms     NIXL    log-prob
 turn    tokens  tokens   reuse    anew   reuse    anew  reads  difference"""
+NEXT = (
+    "next: `source .venv/bin/activate`, then `kvlease up --engines cpu --no-prefill-prefix-caching`, "
+    'and in another terminal the two turns under "See it work" in README.md'
+)
 
 
 class DemoFailed(Exception):
@@ -107,6 +111,7 @@ def main() -> int:
     except (DemoFailed, StackFailed, OSError, KvleaseError) as error:
         print(f"demo: failed: {error}")
         return 1
+    print(NEXT, file=sys.stderr)  # standard output ends with the result, for scripts
     return 0
 
 
