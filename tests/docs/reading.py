@@ -5,6 +5,7 @@ What cannot be run is checked instead: `stand_ins.sh` says which commands, and l
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -21,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent
 SHELL, PROGRAM, DATA = "sh", "python", "json"
 SHOWN = {"mermaid": "a picture, which browsers draw"}
+_ASIDE = re.compile(r" &( +#.*)?\n")
 _WITHIN = 240.0  # seconds, on a busy machine
 
 
@@ -45,7 +47,7 @@ def _step(block: Block, folder: Path, place: Place) -> str:
     where = f"{block.page.name}:{block.line}"
     match block.language:
         case "sh":
-            run = text.replace(".venv/bin/", "").replace(" &\n", "\n")  # what serves goes aside by itself
+            run = _ASIDE.sub("\n", text.replace(".venv/bin/", ""))  # what serves goes aside by itself
         case "python":
             program = folder / f"line-{block.line}.py"
             program.write_text(text)

@@ -43,7 +43,12 @@ kvlease-registry() { serve kvlease-registry "$@"; }
 kvlease-router() { serve kvlease-router "$@"; }
 kvlease-gateway() { serve kvlease-gateway "$@"; }
 
-curl() { command curl --fail-with-body --retry 60 --retry-connrefused --retry-delay 1 "$@"; } # 503 until engines are known
+curl() { # 503 until engines are known
+    case " $* " in
+    *" --fail "*) command curl "$@" ;; # the page asks again by itself
+    *) command curl --fail-with-body --retry 60 --retry-connrefused --retry-delay 1 "$@" ;;
+    esac
+}
 python() {
     case "$*" in
     "-m kvlease.sim.conversations "*)

@@ -1,6 +1,5 @@
-# A checkout, a Redis on the host that the page names, and the routers' key.
+# A checkout, and a Redis on the host that the page names.
 mkdir deploy
 cp -r "$ROOT/deploy/kubernetes" deploy/
 redis-server --bind "$THERE"9 --port 6379 --save '' >redis.log &
 until redis-cli -h "$THERE"9 ping; do sleep 0.1; done
-head -c 32 /dev/urandom | base64 >ticket.key
