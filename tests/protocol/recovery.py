@@ -2,9 +2,9 @@
 
 from array import array
 
+from kvlease.connector.turn import QUARANTINE
 from kvlease.registry.lease import Kind, State
 from kvlease.registry.ledger import Ledger
-from kvlease.sim.leasing import QUARANTINE
 from tests.protocol.engine import BLOCK
 from tests.protocol.gateway import Turn
 from tests.protocol.world import World

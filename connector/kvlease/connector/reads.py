@@ -16,13 +16,10 @@ from kvlease.connector.clock import Clock
 from kvlease.connector.counts import Counts
 from kvlease.connector.link import Link
 from kvlease.connector.retention import Retention
-from kvlease.connector.turn import Answer, Stage, Turn
+from kvlease.connector.turn import QUARANTINE, Answer, Stage, Turn, hangs_after
 from kvlease.v1.registry_pb2 import ReadOutcome
 
 log = structlog.get_logger()
-
-HUNG_BASE, HUNG_PER_TOKEN = 3.0, 0.0005  # seconds after which a read counts as hung
-QUARANTINE = 60.0  # seconds that the blocks of a hung read stay out of use: NIXL might still write them
 
 
 @dataclass(slots=True)
@@ -159,7 +156,7 @@ class Reads:
             self._throw_away(read, ReadOutcome.READ_OUTCOME_NOT_NEEDED)
             return
         turn.stage = Stage.READING
-        read.hung_after = self._clock() + HUNG_BASE + HUNG_PER_TOKEN * read.tokens
+        read.hung_after = self._clock() + hangs_after(read.tokens)
         self._look_at = min(self._look_at, read.hung_after)
         self._begin(read)
 

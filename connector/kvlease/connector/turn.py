@@ -17,6 +17,9 @@ from kvlease.v1.lease_pb2 import LeaseKind, PrefillReport
 from kvlease.v1.registry_pb2 import ReadOutcome
 from kvlease.v1.router_pb2 import TicketTerms
 
+QUARANTINE = 60.0  # seconds that the blocks of a hung read stay out of use: NIXL might still write them
+_HUNG_BASE, _HUNG_PER_TOKEN = 3.0, 0.0005  # seconds
+
 
 class Source(enum.Enum):
     """What a request reads KV from."""
@@ -174,3 +177,8 @@ class Turn:
         if self.usable_tokens <= local_tokens:
             return "FOUND_LOCALLY" if local_tokens else "NO_MATCH"
         return "BELOW_THRESHOLD"
+
+
+def hangs_after(tokens: int) -> float:
+    """Returns the seconds after which a read of so many tokens counts as hung."""
+    return _HUNG_BASE + _HUNG_PER_TOKEN * tokens

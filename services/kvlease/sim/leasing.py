@@ -17,15 +17,13 @@ from kvlease.connector.owner import Owner
 from kvlease.connector.pressure import Pressure
 from kvlease.connector.retention import Retention
 from kvlease.connector.settings import Settings
-from kvlease.connector.turn import Answer, Source, Stage, Turn
+from kvlease.connector.turn import QUARANTINE, Answer, Source, Stage, Turn, hangs_after
 from kvlease.sim.request import Request
 from kvlease.sim.transfers import Transfer, Transfers
 from kvlease.v1.registry_pb2 import Engine, ReadOutcome
 
 log = structlog.get_logger()
 
-READ_BASE, READ_PER_TOKEN = 3.0, 0.0005  # seconds after which a read counts as hung, as in vLLM's connector
-QUARANTINE = 60.0  # seconds that the blocks of a hung read stay out of use
 
 Arrivals = list[tuple[Request, int | None]]
 """Requests whose read is over, and how many tokens of each are there. None: its blocks must not be used any more."""
@@ -161,7 +159,7 @@ class Leasing:
             self._throw_away(read, ReadOutcome.READ_OUTCOME_NOT_NEEDED)
             return
         turn.stage = Stage.READING
-        read.hung_after = self._clock() + READ_BASE + READ_PER_TOKEN * read.tokens
+        read.hung_after = self._clock() + hangs_after(read.tokens)
         self._transfers.start(transfer)
 
     def _transfer(self, read: Read, params: Mapping[str, Any], end: int) -> Transfer | None:

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import pytest
 from vllm.v1.request import Request, RequestStatus
 
-from kvlease.connector.reads import QUARANTINE
-from kvlease.connector.turn import Answer
+from kvlease.connector.turn import QUARANTINE, Answer
 from tests.connector.vllm.engine import Engine
 from tests.connector.vllm.remotes import Remote
 
