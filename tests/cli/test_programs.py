@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -33,3 +34,14 @@ def test_with_the_extra_it_runs() -> None:
 
     assert done.returncode == 0
     assert done.stdout.startswith("kvlease ")
+
+
+def test_who_changes_their_mind_during_the_imports_sees_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "prometheus_client.py").write_text("raise KeyboardInterrupt")  # as Ctrl-C does there
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from kvlease import programs; sys.exit(programs.router())"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+
+    assert (done.returncode, done.stderr) == (130, "")

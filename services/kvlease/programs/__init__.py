@@ -29,7 +29,7 @@ def gateway() -> int:
 
 
 def _run(module: str, extra: str) -> int:
-    """Runs a module's `main`; gives 2 where a package is missing that is not ours."""
+    """Runs a module's `main`; gives 2 where a package is missing that is not ours, 130 after Ctrl-C."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # each failure comes as an error, which says more
     try:
         main = import_module(module).main
@@ -40,4 +40,6 @@ def _run(module: str, extra: str) -> int:
         program = os.path.basename(sys.argv[0])  # noqa: PTH119 - a name, not a path
         print(f"{program}: {missing} is not installed: pip install 'kvlease[{extra}]'", file=sys.stderr)  # noqa: T201
         return 2
+    except KeyboardInterrupt:
+        return 130
     return int(main())
