@@ -33,7 +33,9 @@ class Bench:
         self.registry = FakeRegistry()
         self.dispatched = Dispatched(self.clock)
         self.tickets = Tickets(capacity=100, forgot=lambda r: self.dispatched.ended(r.terms), clock=self.clock)
-        self.turns = Turns(tickets=self.tickets, dispatched=self.dispatched, key=KEY, registry=self.registry)
+        self.turns = Turns(
+            tickets=self.tickets, dispatched=self.dispatched, key=KEY, registry=self.registry, later=(0.0, 0.0)
+        )
         self.dispatched.routed(TERMS)
 
     async def complete(self, tenant: str = "a") -> PrefillReport | None:
@@ -114,6 +116,28 @@ async def test_an_end_is_told_to_the_registry(bench: Bench) -> None:
     await bench.complete()
 
     assert bench.registry.ended == [("t", "COMPLETED")] * 2
+
+
+async def test_an_end_that_the_registry_did_not_hear_is_told_again(bench: Bench) -> None:
+    bench.registry.error = RegistryUnreachable("frozen")
+    assert await bench.complete() is None
+    assert bench.registry.ended == []
+
+    bench.registry.error = None
+
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert bench.registry.ended == [("t", "COMPLETED")]
+
+
+async def test_an_end_that_is_refused_or_never_heard_is_not_told_for_ever(bench: Bench) -> None:
+    for error, calls in ((RegistryRefused("no"), 1), (RegistryUnreachable("gone"), 3)):
+        bench.registry.error, bench.registry.calls = error, []
+        await bench.complete()
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+        assert bench.registry.calls == ["end_turn"] * calls
 
 
 async def test_a_cancelled_turn_is_over(bench: Bench) -> None:

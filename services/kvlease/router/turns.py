@@ -1,5 +1,7 @@
 """What becomes of a routed turn: engines resolve its ticket, prefill publishes, somebody ends it."""
 
+import asyncio
+from collections.abc import Sequence
 from itertools import islice
 
 import structlog
@@ -19,6 +21,10 @@ from kvlease.v1.registry_pb2 import (
     TurnOutcome,
 )
 
+LATER = (0.5, 2.0, 5.0)
+"""Seconds between the times at which an end is told that the registry did not hear: leases live by it."""
+LATER_WAIT = 1.0  # seconds
+
 log = structlog.get_logger()
 
 
@@ -29,11 +35,22 @@ class Turns:
     What ends a turn gives the registry *wait* seconds to hear of it.
     """
 
-    def __init__(self, *, tickets: Tickets, dispatched: Dispatched, key: TicketKey, registry: Registry) -> None:
+    def __init__(
+        self,
+        *,
+        tickets: Tickets,
+        dispatched: Dispatched,
+        key: TicketKey,
+        registry: Registry,
+        later: Sequence[float] = LATER,
+    ) -> None:
+        """Tells ends that the registry did not hear after each of these pauses again."""
         self._tickets = tickets
         self._dispatched = dispatched
         self._key = key
         self._registry = registry
+        self._later = later
+        self._telling: set[asyncio.Task[None]] = set()
 
     async def resolve(self, ticket: str, engine: EngineKey, wait: float) -> Record:
         """Returns the turn to an engine that its ticket names, once prefill is settled or *wait* seconds are over.
@@ -117,9 +134,27 @@ class Turns:
         """Tells the registry. Without it the turn ends all the same: its leases lapse by themselves."""
         try:
             return await self._registry.end_turn(record.terms, outcome, stop_reason, wait)
-        except (RegistryUnreachable, RegistryRefused) as error:
+        except RegistryRefused as error:
             _not_told(record, error.cause)
-            return None
+        except RegistryUnreachable as error:
+            _not_told(record, error.cause)
+            telling = asyncio.create_task(self._tell_later(record, outcome, stop_reason))
+            self._telling.add(telling)
+            telling.add_done_callback(self._telling.discard)
+        return None
+
+    async def _tell_later(
+        self, record: Record, outcome: TurnOutcome.ValueType, stop_reason: StopReason.ValueType
+    ) -> None:
+        for pause in self._later:
+            await asyncio.sleep(pause)
+            try:
+                await self._registry.end_turn(record.terms, outcome, stop_reason, LATER_WAIT)
+            except RegistryUnreachable:
+                continue
+            except RegistryRefused as error:
+                _not_told(record, error.cause)
+            return
 
 
 def _not_told(record: Record, cause: str) -> None:
