@@ -69,13 +69,16 @@ async def hold(client: Client, agent: Agent, name: str, *, turns: int, takes: fl
 
 
 async def be_silent(client: Client, agent: Agent, name: str, *, turns: int, takes: float) -> None:
-    """Holds it while it asks, not while the tool runs: the KV goes when the lease's time to live is over."""
+    """Holds it while it asks, not while the tool runs: the KV goes when the lease's own time to live is over.
+
+    By default it would stay for a minute after it was held; a second adds nothing to what the registry gives.
+    """
     for turn in range(turns):
         if turn:
             await agent.use_tool(takes)
             leases = await client.list_leases(conversation_id=name)
             print(f"tool: done, KV {'kept' if leases else 'lost'}")
-        async with client.conversation(name) as conversation:
+        async with client.conversation(name, ttl=1.0) as conversation:
             await agent.ask(conversation)
 
 
