@@ -1,5 +1,6 @@
 """A session is opened once the engine serves, kept by heartbeats, and opened again whatever happens."""
 
+import contextlib
 import socket
 from collections.abc import Callable
 
@@ -55,6 +56,31 @@ def test_an_engine_whose_server_is_not_reached_from_here_is_registered_in_the_en
         link(http_url=f"http://127.0.0.1:{server.getsockname()[1]}").link.start()
 
         assert registry.wait_for("OpenSession", 1)
+
+
+def test_an_engine_whose_own_connections_get_no_answer_is_registered_in_the_end(
+    link: Link, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "SERVING_WITHIN", 0.3)
+    with socket.socket() as server, contextlib.ExitStack() as waiting:
+        server.bind(("127.0.0.1", 0))
+        server.listen(0)
+        for _ in range(2):  # as many as may wait to be accepted; further ones hear nothing
+            client = waiting.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(server.getsockname())
+        link(http_url=f"http://127.0.0.1:{server.getsockname()[1]}").link.start()
+
+        assert registry.wait_for("OpenSession", 1)
+
+
+def test_an_engine_whose_url_names_no_host_is_registered_in_the_end(
+    link: Link, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "SERVING_WITHIN", 0.3)
+    link(http_url="http://prefill..svc:8000").link.start()
+
+    assert registry.wait_for("OpenSession", 1)
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_a_flag_that_is_neither_true_nor_false_is_refused(value: Any) -> None:
         Settings.of({"bidirectional_kv_xfer": value}, {})
 
 
-@pytest.mark.parametrize("value", ["", "h:1", "ftp://h", "http://", "http://h:port", "http://h:99999"])
+@pytest.mark.parametrize("value", ["", "h:1", "ftp://h", "http://", "http://h:port", "http://h:99999", "http://a..b:1"])
 def test_a_url_that_nobody_could_reach_is_refused(value: str) -> None:
     with pytest.raises(SettingsError, match="KVLEASE_HTTP_URL"):
         Settings.of({}, {"KVLEASE_HTTP_URL": value})

@@ -1,6 +1,7 @@
 """Addresses that are called: `host:port`, several of `ip:port` with commas between, or a target of gRPC's own."""
 
 import ipaddress
+from urllib.parse import urlsplit
 
 SCHEMES = ("dns:", "ipv4:", "ipv6:", "unix:", "unix-abstract:", "vsock:", "xds:")
 _HIGHEST_PORT = 65535
@@ -16,6 +17,18 @@ def check(address: str) -> None:
     hosts = [_host(address, part) for part in address.split(",")]
     if len(hosts) > 1 and len({_version(address, host) for host in hosts}) > 1:
         raise ValueError(f"{address!r} mixes IPv4 and IPv6, which gRPC does not take")
+
+
+def check_url(url: str) -> None:
+    """Raises ValueError for a URL at which no HTTP server can be."""
+    try:
+        parts = urlsplit(url)
+        host = (parts.hostname or "").encode("idna")  # as whoever connects has it, who could not otherwise
+        usable = parts.scheme in ("http", "https") and host and parts.port != 0
+    except ValueError:  # a port that is none, or a host that is no name
+        usable = False
+    if not usable:
+        raise ValueError(f"must be like http://host:port, not {url!r}")
 
 
 def _host(address: str, part: str) -> str:

@@ -217,7 +217,7 @@ async def _accepts(host: str | None, port: int | None) -> bool:
     try:
         async with asyncio.timeout(SERVING_PATIENCE):
             _, writer = await asyncio.open_connection(host, port)
-    except OSError:
+    except (OSError, ValueError):  # a ValueError: of a host that is no name
         return False
     writer.close()
     return True

@@ -6,7 +6,6 @@ The start flags of the published bi-directional set-up need no change; everythin
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from kvlease.client import address, lengths
 from kvlease.client.security import Security
@@ -104,12 +103,9 @@ def _address(name: str, text: str) -> str:
 
 def _url(name: str, text: str) -> str:
     try:
-        url = urlsplit(text)
-        usable = url.scheme in ("http", "https") and url.hostname and url.port != 0
-    except ValueError:  # a port that is none
-        usable = False
-    if not usable:
-        raise SettingsError(f"{name} must be like http://host:port, not {text!r}")
+        address.check_url(text)
+    except ValueError as error:
+        raise SettingsError(f"{name} {error}") from error
     return text.rstrip("/")
 
 

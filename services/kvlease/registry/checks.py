@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from google.protobuf.duration_pb2 import Duration
 
+from kvlease.client import address
 from kvlease.rpc import Malformed, Violation
 
 NANOS = 1_000_000_000
@@ -30,6 +31,13 @@ class Checks:
             fits = 0 < len(value.encode()) <= longest and "\0" not in value
             self.that(fits, field, f"must be 1 to {longest} bytes without NUL")
         return value
+
+    def url(self, value: str, field: str) -> None:
+        """Checks where an HTTP server is."""
+        try:
+            address.check_url(value)
+        except ValueError as error:
+            self.that(False, field, str(error))
 
     def one_of(self, value: int, known: Collection[int], field: str) -> int:
         """Checks a number of an enum."""

@@ -3,7 +3,6 @@
 from functools import lru_cache
 from operator import lt
 from sys import intern
-from urllib.parse import urlsplit
 
 from kvlease.registry.announcements import Announced
 from kvlease.registry.chain import DIGEST, Chain, Prompt
@@ -112,16 +111,6 @@ def engine_ref(checks: Checks, given: lease_pb2.EngineRef, at: str) -> EngineRef
         checks.name(given.engine_id, f"{at}.engine_id", MAX_NAME),
         checks.name(given.incarnation, f"{at}.incarnation", MAX_NAME),
     )
-
-
-def is_url(text: str) -> bool:
-    """Tells whether an engine could serve there."""
-    try:
-        url = urlsplit(text)
-        host, _ = (url.hostname or "").encode("idna"), url.port
-    except ValueError:
-        return False
-    return url.scheme in ("http", "https") and bool(host)
 
 
 @lru_cache(4096)

@@ -33,7 +33,7 @@ def engine(request: registry_pb2.OpenSessionRequest) -> Engine:
     checks, given = Checks(), request.engine
     ref = parts.engine_ref(checks, given.ref, "engine.ref")
     checks.one_of(given.role, (1, 2, 3), "engine.role")
-    checks.that(parts.is_url(given.http_url), "engine.http_url", "must be an http or https URL of a host")
+    checks.url(given.http_url, "engine.http_url")
     checks.that(bool(given.models), "engine.models", "must name at least one model")
     for i, model in enumerate(given.models):
         checks.name(model, f"engine.models[{i}]", MAX_NAME)
