@@ -137,9 +137,7 @@ def advise(error: KvleaseError, args: argparse.Namespace) -> str:
         case Unauthenticated():
             return f"{error}: {CREDENTIALS}"
         case _:
-            told = str(error)
-            more = (f"{field}: {fault}" for field, fault in error.violations.items() if fault not in told)
-            return "; ".join([told, *more])
+            return str(error)  # which names all that is wrong with a request
 
 
 def _unanswered(error: KvleaseError, args: argparse.Namespace) -> str:

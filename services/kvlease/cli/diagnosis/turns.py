@@ -25,7 +25,8 @@ _PREFIX = (
 
 def misses(survey: Survey) -> Iterator[Finding]:
     """No turn missed for a reason that can be helped."""
-    tickets = [turn for turn in survey.tickets if _of_now(turn, survey)]
+    running = {None, *(engine.ref for engine in survey.engines)}  # what was wrong with others may be mended
+    tickets = [turn for turn in survey.tickets if {turn.terms.decode, turn.terms.prefill} <= running]
     yield from _failed(tickets)
     asked = [turn for turn in tickets if turn.report and turn.terms.conversation_id]
     counted = Counter(turn.report.miss_reason for turn in asked if turn.report)
@@ -38,12 +39,6 @@ def misses(survey: Survey) -> Iterator[Finding]:
     if len(alone) > _HALF * len(tickets) and len(alone) >= _ENOUGH:
         what = f"{len(alone)} of the last {len(tickets)} went to decode alone: {alone[0].decision}"
         yield warn("turns", what, "see what is said of roles and versions here")
-
-
-def _of_now(turn: Ticket, survey: Survey) -> bool:
-    """Whether its engines run as they ran then: what was wrong with others may be mended."""
-    running = {engine.ref for engine in survey.engines}
-    return turn.terms.decode in running and (turn.terms.prefill is None or turn.terms.prefill in running)
 
 
 def _failed(tickets: Sequence[Ticket]) -> Iterator[Finding]:
