@@ -17,30 +17,28 @@ ROLE = event(True, 0, {"role": "assistant", "content": ""})
 ERROR = b'data: {"error": {"message": "Internal server error", "type": "InternalServerError", "code": 500}}\n\n'
 
 
+async def decode_is_told(stack: Stack) -> None:
+    """Asks, while decode answers nobody before it is told that it must do without prefill."""
+    stack.decode.gate.clear()
+    asked = asyncio.create_task(stack.chat())
+
+    [cancelled] = await stack.called("CancelTicket")
+
+    stack.decode.gate.set()
+    assert cancelled.leg == router_pb2.LEG_PREFILL
+    assert (await asked).status_code == 200
+
+
 @pytest.mark.parametrize("failure", [told(500), told(400), drop])
 async def test_decode_works_alone_when_prefill_fails(stack: Stack, failure: Script) -> None:
     """Case 12: decode waits for prefill until it is told not to."""
     stack.prefill.next(failure)
-    stack.decode.gate.clear()
-    asked = asyncio.create_task(stack.chat())
-
-    [cancelled] = await stack.called("CancelTicket")
-
-    stack.decode.gate.set()
-    assert cancelled.leg == router_pb2.LEG_PREFILL
-    assert (await asked).status_code == 200
+    await decode_is_told(stack)
 
 
 async def test_decode_works_alone_when_prefill_is_where_no_name_leads(stack: Stack) -> None:
     stack.registry.engines["prefill"].engine.http_url = "http://prefill..svc:8000"
-    stack.decode.gate.clear()
-    asked = asyncio.create_task(stack.chat())
-
-    [cancelled] = await stack.called("CancelTicket")
-
-    stack.decode.gate.set()
-    assert cancelled.leg == router_pb2.LEG_PREFILL
-    assert (await asked).status_code == 200
+    await decode_is_told(stack)
 
 
 async def test_that_prefill_failed_is_told_until_it_is_heard(stack: Stack) -> None:
@@ -61,14 +59,7 @@ async def test_that_prefill_failed_is_told_until_it_is_heard(stack: Stack) -> No
 
 async def test_decode_works_alone_when_prefill_is_not_reached(stack: Stack) -> None:
     await stack.prefill.stop()
-    stack.decode.gate.clear()
-    asked = asyncio.create_task(stack.chat())
-
-    [cancelled] = await stack.called("CancelTicket")
-
-    stack.decode.gate.set()
-    assert cancelled.leg == router_pb2.LEG_PREFILL
-    assert (await asked).status_code == 200
+    await decode_is_told(stack)
 
 
 @pytest.mark.parametrize("stream", [False, True])
